@@ -1,0 +1,214 @@
+"""
+What may happen to an entry. Every rule about status is here and nowhere else.
+
+            put                    claim                    done
+ (nothing) ─────► WAITING ──────────────────► PROCESSING ──────────► (gone)
+                    ▲  └─ expired ► (gone)        │ │
+                    ├────── release(at) ──────────┘ │
+                    └────── deadline passed ────────┤ timeout counter + 1
+                                                    └─ counter over the limit ► BURIED, and a flag is raised
+
+The functions are pure: they take what is stored, a command and the time, and return an effect or raise a refusal. They
+read no clock and touch no disk, so a test can walk every path.
+
+L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
+L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
+L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first.
+L4  A key that is processing has at most one successor. When the lease ends well (done, bury) the successor becomes the
+    entry; when it ends badly (release, deadline) the two merge, the successor's data winning.
+L5  A put whose insertion date is older than the last accepted one of its key changes nothing.
+L6  Neither the owner nor expiry touches an entry under an active lease.
+L7  Every accepted change raises the version.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from journal.core.effects import Bury, Expire, Put, Queue, Release, Replace, Timeout
+from journal.core.keys import UserKey, buried_key
+from journal.core.limits import TIMEOUTS_MAX
+from journal.core.merge import PRESETS, merge
+from journal.core.rows import (
+    BuriedRow,
+    Row,
+    at_place,
+    encode_buried,
+    encode_row,
+    encode_successor,
+    place,
+)
+from journal.core.settings import Settings
+from journal.errors import Invalid, KeyExists, Leased, LeaseLost, NotFound, NotOwner, VersionMismatch
+
+INSERTED, MERGED, QUEUED, IGNORED = "inserted", "merged", "queued", "ignored"
+
+
+class Found(NamedTuple):
+    """What is stored of a key: nothing, a waiting entry, or one under a lease with or without a successor."""
+
+    slot: bytes
+    row: Row | None
+    """With the version and the timeouts that count (rows R4)."""
+    is_processing: bool = False
+    successor: Row | None = None
+
+
+class Decision(NamedTuple):
+    """The outcome of a put: its name, the row as it is now, and the effect (None when nothing changes)."""
+
+    outcome: str
+    row: Row
+    effect: Put | Replace | Queue | None
+
+
+class Holding(NamedTuple):
+    """A lease that ends, with the row under it and its successor."""
+
+    row: Row
+    token: int
+    successor: Row | None
+
+
+def put(found: Found, new: Row, settings: Settings) -> Decision:
+    """Put `new` onto what is stored of its key (L4, L5)."""
+    row = found.row
+    if row is None:
+        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+    if row.owner and row.owner != new.owner:
+        raise NotOwner(
+            f"the entry {row.key!r} belongs to the producer group {row.owner.decode()!r}: put it with owner= that group"
+        )
+    last = found.successor or row
+    if new.accepted < last.accepted:
+        return Decision(IGNORED, last, None)
+    if not found.is_processing:
+        merged = merge(row, new, PRESETS[settings.merge], settings.postpone_max)
+        if settings.merge == "keep":
+            return Decision(IGNORED, row, None)
+        return Decision(MERGED, merged, Replace(row.primary, merged.primary, encode_row(merged)))
+    if found.successor is None:
+        queued = new._replace(version=row.version + 1, owner=row.owner)
+    elif settings.merge == "keep":
+        return Decision(IGNORED, found.successor, None)
+    else:
+        queued = merge(found.successor, new, PRESETS[settings.merge], settings.postpone_max)
+    return Decision(QUEUED, queued, Queue(found.slot, encode_successor(queued)))
+
+
+def create(found: Found, new: Row) -> Decision:
+    """Put a key that must not exist yet."""
+    if found.row is not None:
+        raise KeyExists(f"there is an entry with the key {new.key!r}: use put to merge, or get to look at it")
+    return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+
+
+def change_by_owner(found: Found, key: UserKey, owner: bytes | None, version: int | None) -> Row:
+    """The waiting entry that an owner may move or delete, or the reason why not (L6)."""
+    row = found.row
+    if row is None:
+        raise NotFound(f"there is no entry with the key {key!r}")
+    if row.owner and row.owner != owner:
+        raise NotOwner(f"the entry {key!r} belongs to the producer group {row.owner.decode()!r}")
+    if version is not None and version != row.version:
+        raise VersionMismatch(f"the entry {key!r} has version {row.version}, not {version}: read it again")
+    if found.is_processing:
+        raise Leased(f"the entry {key!r} is under an active lease: wait until it is done or lost")
+    return row
+
+
+def move(row: Row, priority: int, process_date: int, offset: int) -> tuple[Row, Replace]:
+    """Give a waiting entry another place."""
+    if process_date < row.insertion:
+        raise Invalid(f"the process date {process_date} is earlier than the insertion date {row.insertion}")
+    moved = row._replace(primary=at_place(row.primary, priority, process_date), at=offset, version=row.version + 1)
+    return moved, Replace(row.primary, moved.primary, encode_row(moved))
+
+
+def check_lease(token: int, held_token: int | None, deadline: int, now: int) -> None:
+    """Refuse a late holder (L1, L2)."""
+    if held_token != token:
+        raise LeaseLost(
+            f"the lease {token} is not active: it was finished or released, or its deadline passed and the entry may "
+            "be with another consumer. Nothing was changed; claim again"
+        )
+    if deadline <= now:
+        raise LeaseLost(f"the lease {token} ended {now - deadline} ms ago: extend in time or claim with a longer lease")
+
+
+def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
+    """The successor as the entry that takes the place of one that is finished (L4), or nothing."""
+    successor = holding.successor
+    if successor is None:
+        return None, None
+    row = successor._replace(at=offset, version=max(successor.version, holding.row.version) + 1)
+    return row.primary, encode_row(row)
+
+
+def release(holding: Holding, process_date: int | None, now: int, offset: int, settings: Settings) -> Release:
+    """Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4)."""
+    row = holding.row
+    if process_date is None:
+        process_date = max(now, row.insertion)
+    elif process_date < row.insertion:
+        raise Invalid(f"the process date {process_date} is earlier than the insertion date {row.insertion}")
+    waiting = row._replace(
+        primary=at_place(row.primary, place(row.primary)[0], process_date), at=offset, version=row.version + 1
+    )
+    return _settle(holding, waiting, offset, settings)
+
+
+def _settle(holding: Holding, waiting: Row, offset: int, settings: Settings) -> Release:
+    """End a lease with the entry waiting, its successor merged in."""
+    if holding.successor is not None:
+        successor = holding.successor._replace(at=offset)
+        # Under every preset the newer data wins here: the successor is newer work that was accepted.
+        rules = PRESETS["merge" if settings.merge == "keep" else settings.merge]
+        merged = merge(waiting, successor, rules, settings.postpone_max)
+        waiting = merged._replace(version=max(merged.version, successor.version + 1))
+    return Release(holding.row.primary, holding.token, waiting.primary, encode_row(waiting))
+
+
+def lose(
+    holding: Holding, deadline: int, now: int, offset: int, settings: Settings
+) -> Timeout | Release | Bury | Expire:
+    """
+    Take a lease back from a holder that fell silent (L3).
+
+    Callers find the lease through its deadline, so an early call is a bug of ours and not an outcome for the user.
+    """
+    assert deadline <= now
+    row = holding.row
+    if holding.successor is not None:
+        return _settle(holding, row._replace(version=row.version + 1), offset, settings)
+    if row.expiration and row.expiration <= now:
+        return Expire([row.primary, row.key])
+    timeouts = min(row.timeouts + 1, TIMEOUTS_MAX)
+    if timeouts > settings.timeouts_max:
+        reason = f"timed out {timeouts} times (timeouts_max {settings.timeouts_max})"
+        return bury(holding._replace(row=row._replace(timeouts=timeouts)), reason, now, offset, flag="timeouts")
+    # The process date stays: the entry returns to the place it had earned. A fresh one would let a crashing
+    # backend push old work back for ever.
+    return Timeout(row.primary, row.key, holding.token, row.version + 1, timeouts)
+
+
+def bury(holding: Holding, reason: str, now: int, offset: int, flag: str | None = None) -> Bury:
+    """Give an entry up. It stays until a person retries or deletes it; its successor takes its place (L4)."""
+    row = holding.row._replace(at=offset, version=holding.row.version + 1)
+    name = buried_key(row.primary[9:], offset)
+    primary, successor = promote(holding, offset)
+    value = encode_buried(name, BuriedRow(now, reason, row))
+    return Bury(holding.row.primary, holding.token, name, value, row.key, now, flag, primary, successor)
+
+
+def retry(buried: BuriedRow, slot: bytes, now: int, offset: int) -> Row:
+    """The entry that a buried one becomes: due now, its timeouts forgotten, an expiration that passed lifted."""
+    row = buried.row
+    priority, _ = place(row.primary)
+    return row._replace(
+        primary=at_place(bytes(9) + slot, priority, max(now, row.insertion)),
+        expiration=row.expiration if row.expiration > now else 0,
+        at=offset,
+        version=row.version + 1,
+        timeouts=0,
+    )

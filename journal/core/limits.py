@@ -1,0 +1,28 @@
+"""The limits of everything, in one place. A value without a limit is a defect."""
+
+from __future__ import annotations
+
+KEY_BYTES_MAX = 1024
+OWNER_BYTES_MAX = 255
+CONSUMER_BYTES_MAX = 255
+REASON_BYTES_MAX = 4096
+ENTRY_BYTES_MAX_DEFAULT = 1 << 20
+ENTRY_BYTES_MAX_LIMIT = 1 << 27
+GROUP_BYTES_MAX = 64 << 20
+"""The changes of one put_many, claim_many or done_many are one record: it must fit into memory and a segment."""
+GROUP_MAX = 100_000
+RECORD_BYTES_MAX = 1 << 29
+"""A record holds at most two of the largest entries, or a group: what is written can be read again."""
+PRIORITY_MAX = 255
+ORDINAL_MAX = 255
+TIMEOUTS_MAX = 255
+VERSION_MAX = (1 << 32) - 1
+DATE_MAX = (1 << 63) - 1
+"""Dates are u64 on disk; msgpack, SQL and Spark want them signed."""
+DURATION_MAX = 1000 * 86_400_000 * 366
+"""A thousand years: anything above is a unit that was mixed up."""
+SEGMENT_BYTES_DEFAULT = 1 << 30
+SEGMENT_BYTES_MIN = 1 << 16
+SEGMENT_BYTES_LIMIT = 1 << 40
+FINISHED_MAX = 1 << 15
+"""Tokens of finished leases that are remembered, so that a repeated `done` succeeds."""

@@ -1,0 +1,124 @@
+"""
+The settings of a journal: one frozen object, kept in the catalog.
+
+S1  Settings that shape what is on disk (FIXED) are given when the journal is declared and never change.
+S2  All others may be changed by opening the journal with other values; what is not given stays as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from journal.core import limits
+from journal.core.merge import PRESETS
+from journal.core.times import duration_ms
+from journal.errors import Invalid
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+RESERVED = frozenset({"lock", "catalog"})
+FIXED = frozenset({"merged", "timeline"})
+PERIODS = ("1h", "1d", "1mo")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How a journal behaves. Times are milliseconds."""
+
+    processing_timeout: int = 3_600_000
+    timeouts_max: int = 5
+    postpone_max: int | None = None
+    merge: str = "merge"
+    slow_from: int = 200
+    entry_bytes_max: int = limits.ENTRY_BYTES_MAX_DEFAULT
+    segment_bytes_max: int = limits.SEGMENT_BYTES_DEFAULT
+    rotate: str | None = None
+    """Kept for the journal's generations: "1h", "1d", "1mo" or None."""
+    merged: bool = False
+    timeline: str = "epoch-ms"
+    """What the journal's dates mean; readers refuse to join different ones."""
+
+
+def check_name(name: str) -> str:
+    """A journal's name, or the reason why it cannot be one."""
+    if type(name) is not str or NAME.fullmatch(name) is None:
+        raise Invalid(
+            f"{name!r} is not a journal name: 1 to 64 of A-Z a-z 0-9 _ . - , beginning with a letter or digit"
+        )
+    if name.lower() in RESERVED:
+        raise Invalid(f"{name!r} is a file of the store itself: choose another journal name")
+    return name
+
+
+def _int(name: str, value: Any, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise Invalid(f"{name} is {value!r}: it must be an int from {low} to {high}")
+    return value
+
+
+def _duration(name: str, value: Any) -> int:
+    ms = duration_ms(value, name)
+    if ms < 1:
+        raise Invalid(f"{name} must be at least 1 ms")
+    return ms
+
+
+def _normal(name: str, value: Any) -> Any:
+    match name:
+        case "processing_timeout":
+            return _duration(name, value)
+        case "postpone_max":
+            return None if value is None else duration_ms(value, name)
+        case "timeouts_max":
+            return _int(name, value, 0, limits.TIMEOUTS_MAX)
+        case "slow_from":
+            return _int(name, value, 0, limits.PRIORITY_MAX + 1)
+        case "entry_bytes_max":
+            return _int(name, value, 1, limits.ENTRY_BYTES_MAX_LIMIT)
+        case "segment_bytes_max":
+            return _int(name, value, limits.SEGMENT_BYTES_MIN, limits.SEGMENT_BYTES_LIMIT)
+        case "merge":
+            if type(value) is not str or value not in PRESETS:
+                raise Invalid(f"merge is {value!r}: it must be one of {', '.join(PRESETS)}")
+        case "rotate":
+            if value is not None and (type(value) is not str or value not in PERIODS):
+                raise Invalid(f"rotate is {value!r}: it must be None or one of {', '.join(PERIODS)}")
+        case "merged":
+            if type(value) is not bool:
+                raise Invalid(f"merged is {value!r}: it must be True or False")
+        case "timeline":
+            if not isinstance(value, str) or not 0 < len(value) <= 255:
+                raise Invalid(f"timeline is {value!r}: it must be a text of 1 to 255 characters")
+    return value
+
+
+def changed(current: Settings | None, given: dict[str, Any]) -> Settings:
+    """The settings after opening with `given`; a new journal has no `current` ones."""
+    known = {f.name for f in fields(Settings)}
+    if unknown := given.keys() - known:
+        raise Invalid(f"unknown setting {', '.join(sorted(unknown))}: the settings are {', '.join(sorted(known))}")
+    normal = {name: _normal(name, value) for name, value in given.items()}
+    if current is None:
+        settings = Settings(**normal)
+        if settings.merged:
+            raise Invalid("merged journals are not supported by this version: declare the journal without merged=True")
+        return settings
+    for name in FIXED & normal.keys():
+        if normal[name] != getattr(current, name):
+            raise Invalid(
+                f"{name} is {getattr(current, name)!r} since the journal was declared and cannot become "
+                f"{normal[name]!r}: declare another journal and move the entries"
+            )
+    return replace(current, **normal)
+
+
+def to_map(settings: Settings) -> dict[str, Any]:
+    """For the catalog."""
+    return asdict(settings)
+
+
+def from_map(kept: dict[str, Any]) -> Settings:
+    """From the catalog; a setting that a newer version added has its default."""
+    known = {f.name for f in fields(Settings)}
+    return Settings(**{name: value for name, value in kept.items() if name in known})

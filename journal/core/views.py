@@ -1,0 +1,117 @@
+"""
+What callers get: frozen values, with data decoded.
+
+They are copies: an Entry or a result says what was true when the call was answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from journal.core import priority as priorities
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey
+from journal.core.rows import BuriedRow, Row, place, unpack_data
+from journal.core.times import DateLike, DurationLike
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of a journal."""
+
+    key: UserKey
+    data: Any
+    priority: int
+    process_date: int
+    insertion_date: int
+    expiration: int
+    status: str
+    timeouts: int
+    owner: str | None
+    version: int
+    start_date: int = 0
+    """When the lease began; 0 while waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """An entry that was given up on."""
+
+    entry: Entry
+    reason: str
+    date: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something that a person must look at."""
+
+    journal: str
+    name: str
+    message: str
+    raised: int
+    modified: int
+    count: int
+
+
+class PutResult(NamedTuple):
+    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale)."""
+
+    outcome: str
+    cursor: Cursor
+    version: int
+    process_date: int
+    priority: int
+
+
+class Put:
+    """One put of a put_many."""
+
+    __slots__ = ("data", "key", "options", "priority")
+
+    def __init__(
+        self,
+        key: UserKey,
+        data: Any = None,
+        *,
+        priority: int = priorities.DEFAULT,
+        process_date: DateLike | None = None,
+        delay: DurationLike | None = None,
+        expiration: DateLike | None = None,
+        insertion_date: DateLike | None = None,
+        owner: str | None = None,
+    ) -> None:
+        self.key = key
+        self.data = data
+        self.priority = priority
+        self.options: PutOptions | None = None
+        """What is not usual; None is told apart at a glance, a thousand times in a group."""
+        if not (
+            process_date is None and delay is None and expiration is None and insertion_date is None and owner is None
+        ):
+            self.options = PutOptions(process_date, delay, expiration, insertion_date, owner)
+
+
+class PutOptions(NamedTuple):
+    """When a put is due, when it ends, and whose it is."""
+
+    process_date: DateLike | None = None
+    delay: DurationLike | None = None
+    expiration: DateLike | None = None
+    insertion_date: DateLike | None = None
+    owner: str | None = None
+
+
+def entry_of(row: Row, status: str = "W", start: int = 0) -> Entry:
+    """The public view of a row."""
+    priority, process_date = place(row.primary)
+    return Entry(
+        row.key, unpack_data(row.data), priority, process_date, row.insertion, row.expiration, status, row.timeouts,
+        row.owner.decode() or None, row.version, start,
+    )  # fmt: skip
+
+
+def buried_of(buried: BuriedRow) -> Buried:
+    """The public view of a buried row."""
+    return Buried(entry_of(buried.row, "B"), buried.reason, buried.date)

@@ -1,0 +1,76 @@
+"""
+Journal: an embedded, durable journal of work to do.
+
+Rows with a priority and a date, handed to backends under a lease, in order, at the right millisecond.
+"""
+
+from journal._open import open
+from journal.core.cursor import Cursor
+from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.views import Buried, Entry, Flag, Put, PutResult
+from journal.engine.journal import Journal
+from journal.engine.lease import Lease
+from journal.engine.store import Store
+from journal.errors import (
+    CursorUnavailable,
+    ForkedStore,
+    Invalid,
+    JournalError,
+    KeyExists,
+    Leased,
+    LeaseLost,
+    LogDamaged,
+    NotFound,
+    NotOwner,
+    ReadOnly,
+    Refused,
+    StorageError,
+    StoreClosed,
+    StoreDamaged,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    VersionMismatch,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "IMPORTANT",
+    "NEW_PAGE",
+    "NOW",
+    "RESET",
+    "REVIEW",
+    "SLOW",
+    "TIME_ALLOWS",
+    "UPDATES",
+    "Buried",
+    "Cursor",
+    "CursorUnavailable",
+    "Entry",
+    "Flag",
+    "ForkedStore",
+    "Invalid",
+    "Journal",
+    "JournalError",
+    "KeyExists",
+    "Lease",
+    "LeaseLost",
+    "Leased",
+    "LogDamaged",
+    "NotFound",
+    "NotOwner",
+    "Put",
+    "PutResult",
+    "ReadOnly",
+    "Refused",
+    "StorageError",
+    "Store",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "VersionMismatch",
+    "open",
+]

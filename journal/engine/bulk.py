@@ -1,0 +1,225 @@
+"""
+Groups of puts: one record, one write, one sync.
+
+New keys without anything stored, the usual case, are found with one multi-get and written with one multi-put for each
+index; a group without options takes an even shorter way. Keys that exist, come twice in the group, or collide go through
+the same rules as a single put, one after the other, each seeing what the group has done before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from journal.core import effects as fx
+from journal.core import life
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey, murmur, pack_place
+from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.rows import Row, encode_new, encode_plain, key_size, pack_data, place
+from journal.core.views import Put, PutOptions, PutResult
+from journal.engine.arguments import Wanted, dates_of, row_of, wanted
+from journal.engine.pipeline import Pipeline
+from journal.errors import Invalid, JournalError, NotOwner
+
+_new = tuple.__new__
+PLAIN_BYTES_MAX = 256
+_USUAL = PutOptions()
+Find = Callable[[UserKey, bytes, int], life.Found]
+
+
+def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -> list[PutResult | JournalError]:
+    """Put a group; a result or an error for each."""
+    if len(puts) > GROUP_MAX:
+        raise Invalid(f"put_many takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
+    level = p.level_of(durability, p.level)
+    limit = p.settings.entry_bytes_max
+    plain = _plain(puts, limit)
+    results: list[Any] = [None] * len(puts)
+    wants = _wants(puts, limit, results) if plain is None else None
+
+    def make() -> tuple[list[PutResult | JournalError], int]:
+        nonlocal wants
+        now = p.enter()
+        if plain is not None:
+            slots = _all_new(p, [raw for _, raw, _ in plain])
+            if slots is not None:
+                return _insert_plain(p, plain, slots, now, level)
+        if wants is None:
+            wants = _wants(puts, limit, results)
+        slots = _all_new(p, [want.raw for _, want in wants])
+        if slots is not None:
+            return results, _insert(p, wants, slots, now, level, results)
+        return results, _decide_each(p, find, wants, now, level, results)
+
+    return p.change(level, make)
+
+
+def _plain(puts: list[Put], limit: int) -> list[tuple[int, bytes, bytes]] | None:
+    """Priority, key and packed data of a group without options, of text keys and short bytes; None for any other."""
+    if limit <= 2 * KEY_BYTES_MAX or len(puts) * (KEY_BYTES_MAX + PLAIN_BYTES_MAX) > GROUP_BYTES_MAX:
+        return None
+    plain = []
+    for put in puts:
+        if type(put) is not Put or put.options is not None:
+            return None
+        key, data, priority = put.key, put.data, put.priority
+        if (
+            type(key) is not str
+            or type(data) is not bytes
+            or type(priority) is not int
+            or not key.isascii()
+            or not 0 < len(key) <= KEY_BYTES_MAX
+            or len(data) >= PLAIN_BYTES_MAX
+            or not 0 <= priority <= PRIORITY_MAX
+        ):
+            return None
+        plain.append((priority, key.encode(), pack_data(data)))
+    return plain
+
+
+def _wants(puts: list[Put], limit: int, results: list[Any]) -> list[tuple[int, Wanted]]:
+    """The puts whose arguments are good; the errors of the others are results."""
+    wants: list[tuple[int, Wanted]] = []
+    size = 0
+    for i, put in enumerate(puts):
+        if type(put) is not Put:
+            raise Invalid(f"put_many takes journal.Put objects, not {put!r}")
+        try:
+            want = wanted(put.key, put.data, put.priority, *(put.options or _USUAL), limit)
+        except Invalid as e:
+            results[i] = e
+            continue
+        wants.append((i, want))
+        size += len(want.data) + len(want.raw) + len(want.owner) + 200
+    if size > GROUP_BYTES_MAX:
+        raise Invalid(f"the group has about {size} bytes, more than {GROUP_BYTES_MAX}: split it")
+    return wants
+
+
+def _insert_plain(
+    p: Pipeline, plain: list[tuple[int, bytes, bytes]], slots: list[bytes], now: int, level: int
+) -> tuple[list[PutResult | JournalError], int]:
+    """All keys are new, and nothing is unusual."""
+    if not plain:
+        return [], -1
+    offset = p.log.next_offset
+    pairs = encode_plain(plain, slots, now, offset)
+    order = p.order
+    results: list[PutResult | JournalError] = [
+        _new(PutResult, (life.INSERTED, _new(Cursor, (order, at)), 1, now, item[0]))
+        for at, item in enumerate(plain, offset)
+    ]
+    flat = [part for pair in pairs for part in pair]
+    pairs.sort()
+    p.write(fx.Puts(flat), len(pairs), now, level, lambda _: p.state.insert_many(pairs, []))
+    return results, offset + len(pairs) - 1
+
+
+def _all_new(p: Pipeline, keys: list[bytes]) -> list[bytes] | None:
+    """The slots of the group's keys when all of them are new and different."""
+    if p.state.collisions:
+        return None
+    slots = [murmur(key) + b"\0" for key in keys]
+    if len(set(slots)) != len(slots) or p.state.has_any(slots):
+        return None
+    return slots
+
+
+def _insert(
+    p: Pipeline, wants: list[tuple[int, Wanted]], slots: list[bytes], now: int, level: int, results: list[Any]
+) -> int:
+    """All keys are new: no rule but insertion applies."""
+    offset = first = p.log.next_offset
+    order = p.order
+    flat: list[bytes] = []
+    pairs: list[tuple[bytes, bytes]] = []
+    extras: list[tuple[bytes, int, bytes]] = []
+    for (i, want), slot in zip(wants, slots, strict=True):
+        key, raw, data, priority, date, delay, expiration, insertion, owner = want
+        accepted = now
+        if date is None and insertion is None and not delay:
+            insertion = date = now
+        else:
+            try:
+                insertion, accepted, date = dates_of(want, now)
+            except Invalid as e:
+                results[i] = e
+                continue
+        primary = pack_place(priority, date) + slot
+        value = encode_new(primary, insertion, expiration, accepted, offset, owner, raw, key_size(key, raw), data)
+        flat += (primary, value)
+        pairs.append((primary, value))
+        if expiration or owner:
+            extras.append((primary, expiration, owner))
+        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (order, offset)), 1, date, priority))
+        offset += 1
+    if not pairs:
+        return -1
+    pairs.sort()
+    p.write(fx.Puts(flat), len(pairs), now, level, lambda _: p.state.insert_many(pairs, extras))
+    assert offset == first + len(pairs)
+    return offset - 1
+
+
+def _decide_each(
+    p: Pipeline, find: Find, wants: list[tuple[int, Wanted]], now: int, level: int, results: list[Any]
+) -> int:
+    """Decide one after the other over what is stored and what the group has decided before, then write one record."""
+    seen: dict[UserKey, life.Found] = {}
+    taken: set[bytes] = set()
+    refused: dict[UserKey, Invalid] = {}
+    for _, want in wants:
+        if want.key in seen or want.key in refused:
+            continue
+        try:
+            found = find(want.key, want.raw, now)  # may expire an entry, so all of these come before the first offset
+            slot = found.slot
+            while found.row is None and slot in taken:
+                slot = _next_slot(p, want, slot)
+        except Invalid as e:
+            refused[want.key] = e
+            continue
+        seen[want.key] = found._replace(slot=slot)
+        taken.add(slot)
+    offset = p.log.next_offset
+    effects: list[Any] = []
+    for i, want in wants:
+        if want.key in refused:
+            results[i] = refused[want.key]
+            continue
+        found = seen[want.key]
+        try:
+            decision = life.put(found, row_of(want, found.slot, now, offset), p.settings)
+        except (Invalid, NotOwner) as e:
+            results[i] = e
+            continue
+        row = decision.row
+        priority, date = place(row.primary)
+        at = row.at if decision.effect is None else offset
+        results[i] = PutResult(decision.outcome, Cursor(p.order, at), row.version, date, priority)
+        if decision.effect is None:
+            continue
+        effects.append(fx.to_list(decision.effect))
+        seen[want.key] = _after(found, row)
+        offset += 1
+    if not effects:
+        return p.log.next_offset - 1
+    effect = fx.Group(effects)
+    p.write(effect, len(effects), now, level, lambda at: p.state.apply(effect, at))
+    return offset - 1
+
+
+def _after(found: life.Found, row: Row) -> life.Found:
+    if found.is_processing:
+        return found._replace(successor=row)
+    return found._replace(row=row)
+
+
+def _next_slot(p: Pipeline, want: Wanted, slot: bytes) -> bytes:
+    """The next free slot of a murmur after one that the group has taken."""
+    for ordinal in range(slot[16] + 1, 256):
+        candidate = slot[:16] + bytes((ordinal,))
+        if not p.state.has_any([candidate]):
+            return candidate
+    raise Invalid(f"256 entries share the hash of the key {want.key!r}: finish some of them first")

@@ -1,0 +1,101 @@
+"""
+The catalog: what a store knows of its journals, and how often it was opened.
+
+    catalog/catalog.mdb   "journals": name -> crc u32, msgpack {order, settings, digest}
+                          "meta":     "opening" -> crc u32, msgpack int
+
+A1  The opening number is synced before anything else happens in an opening: no token comes twice.
+A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgpack
+
+from journal.core.settings import Settings, from_map, to_map
+from journal.engine.files import make_directory
+from journal.engine.lmdbfile import LmdbFile, check_before_open, create
+from journal.errors import NotFound, StoreDamaged
+
+_NAMES = (b"journals", b"meta")
+_CRC = struct.Struct(">I")
+MAP_BYTES = 1 << 28
+SLACK_BYTES = 128 << 10
+"""Free pages from the start, so that a store can be opened and closed on a disk that is full."""
+
+
+class Listed:
+    """What the catalog says of a journal."""
+
+    __slots__ = ("digest", "order", "settings")
+
+    def __init__(self, order: int, settings: Settings, digest: int | None) -> None:
+        self.order = order
+        self.settings = settings
+        self.digest = digest
+        """Of rows.mdb after a clean close; None while it is open."""
+
+
+class Catalog:
+    """Used on the keeper's thread only."""
+
+    def __init__(self, store: Path, *, readonly: bool = False) -> None:
+        path = store / "catalog" / "catalog.mdb"
+        if not readonly:
+            make_directory(path.parent)
+            if not path.exists():
+                create(path, _NAMES, slack_bytes=SLACK_BYTES)
+        elif not path.exists():
+            raise NotFound(f"{store} is not a store: there is no {path}")
+        check_before_open(path, None, is_deep=True, is_live=readonly)
+        self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
+        self.opening = self._read(b"meta", b"opening", 0)
+        if not readonly:
+            self.opening += 1
+            self._write(b"meta", b"opening", self.opening)  # A1
+
+    def journals(self) -> list[str]:
+        """The names of all journals."""
+        names = []
+        for name, value in self._file.txn.cursor(db=self._file.databases[b"journals"]):
+            self._decode(name, value)  # damage is told as such, and not as a journal with a strange name
+            names.append(name.decode())
+        return names
+
+    def get(self, name: str) -> Listed | None:
+        """What is listed under a name."""
+        kept = self._read(b"journals", name.encode(), None)
+        return None if kept is None else Listed(kept["order"], from_map(kept["settings"]), kept["digest"])
+
+    def set(self, name: str, listed: Listed) -> None:
+        """List a journal; durable on return."""
+        self._write(
+            b"journals",
+            name.encode(),
+            {"order": listed.order, "settings": to_map(listed.settings), "digest": listed.digest},
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.abandon()
+
+    def _read(self, database: bytes, name: bytes, default: Any) -> Any:
+        value = self._file.txn.get(name, db=self._file.databases[database])
+        return default if value is None else self._decode(name, value)
+
+    def _decode(self, name: bytes, value: bytes) -> Any:
+        if len(value) < 4 or _CRC.unpack_from(value)[0] != crc32(value[4:], crc32(name)):
+            raise StoreDamaged(f"{self._file.path}: the row {name!r} does not match its checksum")
+        return msgpack.unpackb(value[4:])
+
+    def _write(self, database: bytes, name: bytes, content: Any) -> None:
+        body = msgpack.packb(content)
+        value = _CRC.pack(crc32(body, crc32(name))) + body
+        self._file.txn.put(name, value, db=self._file.databases[database])
+        self._file.commit()
+        self._file.sync()

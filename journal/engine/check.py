@@ -1,0 +1,183 @@
+"""
+The check: recompute every index, counter and invariant from the entries and the log, and say what differs.
+
+It only reads. When the log still has its beginning, it is replayed into an empty database and the result compared byte
+for byte (the same log gives the same state).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from journal.core.keys import expiration_key, key_bytes, murmur, owner_key
+from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
+from journal.engine.lmdbfile import LmdbFile
+from journal.engine.look import Look
+from journal.engine.pipeline import Pipeline
+from journal.engine.segments import Place, Reader, list_segments
+from journal.engine.state import State
+from journal.engine.stored import DATABASES
+from journal.errors import StorageError
+
+REPLAY_BYTES_MAX = 32 << 20
+_COMPARED = tuple(name for name in DATABASES if name != b"meta")
+
+
+def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
+    """What is wrong with a journal, in words; empty when nothing is."""
+    with p.lock:
+        p.enter()
+        if isinstance(p, Look):
+            return [f"{p.name}: {line}" for line in _rows(p.state)]
+        p.log.flush()
+        p.state.save_leases()
+        found = [f"{p.name}: {line}" for line in _rows(p.state)]
+        found += [f"{p.name}: {line}" for line in _memory(p.state)]
+        found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
+        if p.log.synced >= p.log.next_offset:
+            found.append(f"{p.name}: offset {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
+    return found
+
+
+def _rows(state: State) -> Iterator[str]:
+    """Each index against the entries (state X1, X2, X3)."""
+    keys, expirations, owners = {}, set(), set()
+    collisions = 0
+    for primary, value in state.rows(b"entries"):
+        try:
+            row = decode_entry(primary, value)
+        except StorageError as e:
+            yield str(e)
+            continue
+        slot = primary[9:]
+        if murmur(key_bytes(row.key)) != slot[:16]:
+            yield f"entry {row.key!r}: its slot {slot.hex()} is not the murmur of its key"
+        if slot in keys:
+            yield f"slot {slot.hex()} has two entries"
+        keys[slot] = primary
+        collisions += bool(slot[16])
+        if row.owner:
+            owners.add(owner_key(row.owner, primary))
+        if row.expiration and primary not in state.leases.by_primary:
+            expirations.add(expiration_key(row.expiration, primary))
+    yield from _differ("keys", keys, dict(state.rows(b"keys")))
+    yield from _differ("expirations", dict.fromkeys(expirations, b""), dict(state.rows(b"expirations")))
+    yield from _differ("owners", dict.fromkeys(owners, b""), dict(state.rows(b"owners")))
+    if collisions != state.collisions:
+        yield f"collisions: counted {collisions}, kept {state.collisions}"
+    yield from _twins(state, keys)
+    yield from _dependents(state, keys)
+
+
+def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+    """No user key twice among the slots of one murmur."""
+    for slot, primary in keys.items():
+        if slot[16] == 0:
+            continue
+        row = state.entry(primary)
+        for ordinal in range(slot[16]):
+            other = keys.get(slot[:16] + bytes((ordinal,)))
+            if other is not None and state.entry(other).key == row.key:
+                yield f"the key {row.key!r} has two entries"
+
+
+def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+    """Rows that stand beside an entry: leases, successors; and the buried ones, which stand alone."""
+    primaries = set(keys.values())
+    for primary, value in state.rows(b"leases"):
+        try:
+            decode_lease(primary, value)
+        except StorageError as e:
+            yield str(e)
+        if primary not in primaries:
+            yield f"leases: {primary.hex()} has no entry"
+    for slot, value in state.rows(b"successors"):
+        try:
+            decode_successor(slot, value)
+        except StorageError as e:
+            yield str(e)
+        if keys.get(slot) not in state.leases.by_primary:
+            yield f"successors: slot {slot.hex()} is not processing"
+    for name, value in state.rows(b"buried"):
+        try:
+            row: Row = decode_buried(name, value).row
+            if murmur(key_bytes(row.key)) != name[:16]:
+                yield f"buried: {name.hex()} is not the murmur of its key {row.key!r}"
+        except StorageError as e:
+            yield str(e)
+
+
+def _memory(state: State) -> Iterator[str]:
+    """What is in memory against the rows (leases H1, H3; order O1)."""
+    leases = state.leases
+    stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
+    processing = {primary: row for primary, row in stored.items() if row.status == PROCESSING}
+    worn = {primary: row for primary, row in stored.items() if row.status != PROCESSING}
+    yield from _differ("leases in memory", processing, {p: h.row() for p, h in leases.by_primary.items()})
+    yield from _differ("worn leases in memory", worn, leases.worn)
+    if {h.token for h in leases.by_primary.values()} != set(leases.by_token):
+        yield "leases: the tokens differ from the primary keys"
+    successors = {slot for slot, _ in state.rows(b"successors")}
+    flagged = {h.primary[9:] for h in leases.by_primary.values() if h.has_successor}
+    if successors != flagged:
+        yield f"successors: {len(successors)} rows, {len(flagged)} leases that know of one"
+    deadline = leases.next_deadline()
+    earliest = min((h.deadline for h in leases.by_token.values()), default=None)
+    if deadline != earliest:
+        yield f"leases: the next deadline is {deadline}, but the earliest lease ends at {earliest}"
+    first = state.expirations(1)
+    if first and (state.next_expiration is None or state.next_expiration > first[0][0]):
+        yield f"expirations: the next is {first[0][0]}, but {state.next_expiration} is kept"
+    for primary, _ in state.rows(b"entries"):
+        mark, returned = state.order.mark_of(primary[0])
+        if primary in leases.by_primary:
+            continue
+        if mark is None or (primary < mark and primary not in returned):
+            yield f"order: the waiting entry {primary.hex()} is below the mark and not among the returned"
+
+
+def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:
+    """The records from the oldest segment on; replayed from the beginning when it is still there."""
+    directory = p.log.directory
+    try:
+        first = list_segments(directory)[0]
+        reader = Reader(directory, p.name.encode(), Place(first, first, 0))
+        small = sum(path.stat().st_size for path in directory.iterdir()) <= REPLAY_BYTES_MAX
+        if first == 0 and (small or is_deep):
+            yield from _replayed(p, reader)
+        else:
+            for _ in reader:
+                pass
+        if reader.end != p.log.end:
+            yield f"log: the records end at {reader.end}, the engine goes on at {p.log.end}"
+    except (StorageError, IndexError) as e:
+        yield f"log: {e}"
+
+
+def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
+        file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
+        try:
+            state = State(file)
+            for place, _, payload in reader:
+                state.apply(payload.effect, place.offset)
+            state.flush()
+            state.save_leases()
+            for name in _COMPARED:
+                yield from _differ(f"replayed {name.decode()}", dict(state.rows(name)), dict(p.state.rows(name)))
+            if list(state.leases.finished) != list(p.state.leases.finished):
+                yield "replayed: the finished tokens differ"
+        finally:
+            file.abandon()
+
+
+def _differ(what: str, expected: Mapping[bytes, object], found: Mapping[bytes, object]) -> Iterator[str]:
+    for name in expected.keys() - found.keys():
+        yield f"{what}: {name.hex()} is missing"
+    for name in found.keys() - expected.keys():
+        yield f"{what}: {name.hex()} should not be there"
+    for name in expected.keys() & found.keys():
+        if expected[name] != found[name]:
+            yield f"{what}: {name.hex()} differs"

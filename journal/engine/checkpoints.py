@@ -1,0 +1,203 @@
+"""
+Checkpoints: when LMDB is committed, and what goes with it.
+
+    the log is synced  ->  the rows are committed with the cursor that they have applied  ->  old segments are let go
+
+V1  The log is synced before LMDB commits: the rows are never ahead of what a power cut leaves of the log.
+V2  What LMDB has applied it says itself, in the same commit.
+V3  LMDB's last commit may be lost in a power cut (its meta page is not synced), so a segment of the log is let go only
+    when the commit before has passed it.
+V4  The changes between two checkpoints follow what the last one took: fewer when it held callers for more than
+    PAUSE_MS, more when checkpoints take a tenth of the time or more.
+V5  Puts are refused before the rows could fill their map; work that frees room goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from journal.engine.log import ROLL_BYTES
+from journal.engine.segments import Place
+from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
+
+log = logging.getLogger("journal.checkpoints")
+
+PAUSE_MS = 5.0
+CHANGES_MIN, CHANGES_FIRST, CHANGES_MAX = 1024, 4096, 8192
+HOLD_FACTOR = 2
+"""Callers run ahead of a checkpoint that is due by this factor; then they wait for it."""
+AFTER_S = 1.0
+BYTES_MAX = 4 << 20
+RETRY_S = 1.0
+CHANGE_BYTES_MAX = 6 * 4096
+"""What a change may take of the map until the next checkpoint, besides its own bytes: the pages that it touches."""
+
+
+class Checkpoints:
+    """The checkpoints of one journal. `pressed` and `look_at_map` under its lock, `run` on the keeper without it."""
+
+    def __init__(self, pipeline: Pipeline, map_bytes: int) -> None:
+        self.count = 0
+        self.pause_ms_last = 0.0
+        self.pause_ms_max = 0.0
+        self.press_changes = 0
+        """`pressed` wants to be called when the changes since the last checkpoint reach this …"""
+        self.press_bytes = 0
+        """… or the bytes written to the log this."""
+        self.is_hold_due = False
+        """Callers must wait for a checkpoint before they go on."""
+        self.changes_room = 0
+        """Puts are refused from so many changes on."""
+        self.full: str | None = None
+        """Why puts are refused, when it is not for a moment only."""
+        self.applied = Place(0, 0, 0)
+        """What the rows have applied, as of the last commit."""
+        self._p = pipeline
+        self._map_bytes = map_bytes
+        self._changes_max = CHANGES_FIRST
+        self._is_scheduled = False
+        self._is_hurried = False
+        self._paused_at = 0.0
+        self._before = 0
+        self._bytes_from = 0
+
+    def opened(self, applied: Place) -> None:
+        """The rows were read, and the log after them replayed."""
+        self.applied = applied
+        self._before = applied.offset
+        self.look_at_map()
+        if self._p.changes:
+            self._schedule(AFTER_S)
+
+    def look_at_map(self) -> None:
+        """How much may be put until the next checkpoint (V5)."""
+        p = self._p
+        room = self._map_bytes * 9 // 10 - p.state.file.used_bytes()
+        self.full = None
+        if room <= 0:
+            self.full = f"the rows of journal {p.name} fill nine tenths of their map: open with more map_bytes"
+        self.changes_room = room // CHANGE_BYTES_MAX
+        p.log.bytes_limit = p.log.bytes_written + room // 2
+        self._bytes_from = p.log.bytes_written
+        self.press_changes = self.press_bytes = 0
+
+    def refusal(self) -> StoreFull:
+        """Why a put is refused."""
+        if self.full is None:
+            self._hurry()
+        return StoreFull(
+            self.full or f"the rows of journal {self._p.name} are about to fill their map: open with more map_bytes"
+        )
+
+    def pressed(self) -> None:
+        """Changes came: schedule a checkpoint, hurry it, or have callers wait for it."""
+        p = self._p
+        bytes_max = self._bytes_from + BYTES_MAX
+        if p.changes < self._changes_max and p.log.bytes_written < bytes_max:
+            if not self._is_scheduled:
+                self._schedule(AFTER_S)
+            self.press_changes, self.press_bytes = self._changes_max, bytes_max
+        elif p.changes < self._changes_max * HOLD_FACTOR:
+            self._hurry()
+            self.press_changes = self._changes_max * HOLD_FACTOR
+            self.press_bytes = p.log.bytes_limit
+        else:
+            self.is_hold_due = self.full is None
+
+    def hold(self) -> None:
+        """Callers are far ahead of the checkpoints: one is made now. Without the lock."""
+        self.is_hold_due = False
+        try:
+            self._p.keeper.call(self.run)
+        except StoreFull as e:
+            # Work that frees room goes on; puts are refused until a checkpoint succeeds.
+            self.full, self.changes_room = str(e), 0
+
+    def _schedule(self, seconds: float) -> None:
+        self._is_scheduled = True
+        self._p.keeper.after(seconds, self._run_later)
+
+    def _hurry(self) -> None:
+        if not self._is_hurried:
+            self._is_hurried = True
+            self._p.keeper.after(0, self._run_later)
+
+    def _run_later(self) -> None:
+        p = self._p
+        self._is_scheduled = self._is_hurried = False
+        if p.trouble is not None or not p.changes:
+            return
+        try:
+            self.run()
+        except StoreFull as e:
+            log.warning("checkpoint_postponed journal=%s error=%s", p.name, e)
+            self._schedule(RETRY_S)
+        except StoreClosed:
+            return
+
+    def run(self) -> None:
+        """Commit what was applied."""
+        p = self._p
+        # Most of the log is synced before callers are held up; what comes meanwhile is little.
+        p.commit.sync_now()
+        with p.commit.io, p.lock:
+            if p.trouble is not None:
+                raise p.trouble
+            if p.is_broken:
+                p.reload()
+            started = perf_counter()
+            changes = p.changes
+            p.commit.sync_locked()  # V1
+            try:
+                self.commit_rows()
+            except StoreFull:
+                p.log.drop_spares()
+                p.reload()
+                raise
+            except StorageError as e:
+                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
+                raise
+            self._pace((perf_counter() - started) * 1000, changes)
+        try:
+            p.log.extend_ahead()
+        except StoreFailed as e:
+            p.commit.fail(e)
+            raise
+
+    def commit_rows(self) -> None:
+        """Commit; the log is synced, and the lock and `io` are held."""
+        p = self._p
+        applied = p.log.end
+        p.state.keep(applied, p.time.now())
+        try:
+            p.state.file.commit()  # V2
+        except StoreFull:
+            p.state.use()
+            raise
+        p.state.use()
+        p.changes = 0
+        self.count += 1
+        p.log.passed(self._before)  # V3
+        self._before, self.applied = self.applied.offset, applied
+        if p.log.position >= ROLL_BYTES:
+            try:
+                p.log.roll()
+            except StoreFull as e:
+                log.warning("log_roll_postponed journal=%s error=%s", p.name, e)
+        self.look_at_map()
+
+    def _pace(self, pause_ms: float, changes: int) -> None:
+        self.pause_ms_last = pause_ms
+        self.pause_ms_max = max(self.pause_ms_max, pause_ms)
+        ended = perf_counter()
+        share = pause_ms / max(1000 * (ended - self._paused_at), pause_ms)
+        self._paused_at = ended
+        if share > 0.1 or (pause_ms < PAUSE_MS / 2 and changes >= self._changes_max):
+            self._changes_max = min(CHANGES_MAX, self._changes_max * 2)
+        elif pause_ms > PAUSE_MS and share < 0.05:
+            self._changes_max = max(CHANGES_MIN, self._changes_max // 2)

@@ -1,0 +1,261 @@
+"""
+Group commit: one fdatasync for everyone who waits.
+
+A caller that finds no sync under way makes its change and syncs by itself, at once: one thread pays for no hand-over.
+Callers that come while a sync is under way hand their whole change over: one thread of the journal's own makes all that
+have come, one after the other, syncs once, and wakes them through a lock that this round's callers share.
+
+Why the change too, and not only the sync: LMDB's calls, like every system call, give the interpreter's lock away. A
+caller that loses it while it holds the journal's lock stalls all others; 16 threads reached 2.4 times the rate of one
+that way. On one thread nobody fights for either lock.
+
+C1  Nobody returns before every offset up to its own is durable.
+C2  After a failed sync nothing is acknowledged any more: which pages reached the disk is unknown.
+C3  `io` is held during a sync, so that its error reaches who asked (the kernel tells a failed write-back once for each
+    open file). It is taken before the journal's lock, never under it.
+C4  An interrupt may come at any line of a caller: nobody else waits for it.
+C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from journal.engine.log import Log
+from journal.errors import StorageError, StoreFailed
+
+log = logging.getLogger("journal.commit")
+R = TypeVar("R")
+ROUND_MAX = 256
+
+
+class _Round:
+    """The callers of one sync; `gate` is held until it is over."""
+
+    __slots__ = ("gate",)
+
+    def __init__(self) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+
+class _Request:
+    """A change that a caller has handed over."""
+
+    __slots__ = ("change", "error", "is_over", "key", "result")
+
+    def __init__(self, change: Callable[[], tuple[Any, int]], key: bytes | None) -> None:
+        self.change = change
+        self.key = key
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.is_over = False
+
+
+class NotHere(Exception):
+    """A change needs what the journal's own thread cannot do; its caller must make it."""
+
+
+class GroupCommit:
+    """Makes a journal's log durable. `lock` is the journal's lock."""
+
+    def __init__(
+        self,
+        log: Log,
+        lock: threading.Lock,
+        name: str,
+        expect: Callable[[list[bytes]], None],
+        on_failure: Callable[[StoreFailed], None],
+    ) -> None:
+        self.failed: StoreFailed | None = None
+        self.syncs = 0
+        self.io = threading.Lock()
+        self._log = log
+        self._lock = lock
+        self._name = name
+        self._expect = expect
+        self._on_failure = on_failure
+        self._round = _Round()
+        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_ended = False
+        self._ending = threading.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sync is under way: who comes now hands over."""
+        return self.io.locked()
+
+    def wait(self, offset: int) -> None:
+        """Return when this offset is durable (C1)."""
+        if self._log.synced < offset:
+            if self.io.locked():
+                self.submit(lambda: (None, offset))
+            else:
+                with self.io:
+                    self._sync(offset)
+        if self.failed is not None:
+            raise self.failed
+
+    def submit(self, change: Callable[[], tuple[R, int]], key: bytes | None = None) -> R:
+        """
+        Have a change made under the lock by the journal's own thread; its result when it is durable.
+
+        `key` is the user key that it will look up: those of a round are looked up together.
+        """
+        if self._thread is None:
+            self._start()
+        request = _Request(change, key)
+        this = self._round
+        self._requests.put(request)
+        if self._is_ended:
+            self._serve_rest()
+        while True:
+            with this.gate:  # each waiter lets the next one through
+                pass
+            if request.is_over:
+                break
+            # It came too late for the round that was the next one when it was handed over.
+            this = self._round
+        if request.error is not None:
+            raise request.error
+        result: R = request.result
+        return result
+
+    def sync_now(self) -> None:
+        """Make all that was appended durable."""
+        self.wait(self._log.next_offset - 1)
+
+    def sync_locked(self) -> None:
+        """Sync everything, for one who holds `io` and the lock, and keeps them (a checkpoint)."""
+        if self.failed is not None:
+            raise self.failed
+        if self._log.synced < self._log.next_offset - 1:
+            fd, target = self._begin()
+            self._fdatasync(fd, target)
+
+    def fail(self, error: StoreFailed) -> None:
+        """Nothing more is acknowledged (C2)."""
+        if self.failed is None:
+            self.failed = error
+            self._on_failure(error)
+            log.error("store_failed journal=%s error=%s", self._name, error)
+
+    def close(self) -> None:
+        """End the thread when it has served who waits; nobody holds the lock or `io`, and changes are refused."""
+        if self._thread is not None:
+            self._requests.put(None)
+            self._thread.join()
+
+    def is_own_thread(self) -> bool:
+        """Whether we are on the thread that makes what was handed over."""
+        return threading.current_thread() is self._thread
+
+    def abandon_after_fork(self) -> None:
+        """In a forked child: there is no thread, and whoever held `io` is not here."""
+        self.io = threading.Lock()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"journal-sync-{self._name}", daemon=True)
+                self._thread.start()
+
+    def _sync(self, offset: int) -> None:
+        """Sync up to this offset at least, holding `io` (C3)."""
+        with self._lock:
+            if self._log.synced >= offset:
+                return
+            fd, target = self._begin()
+        self._fdatasync(fd, target)
+
+    def _begin(self) -> tuple[int, int]:
+        """Under the lock: what the coming sync will cover. Buffered records go along."""
+        if self.failed is not None:
+            raise self.failed
+        try:
+            self._log.flush()
+        except StorageError as e:
+            raise self._failure(f"its buffered records could not be written: {e}") from e
+        return self._log.sync_fd, self._log.next_offset - 1
+
+    def _fdatasync(self, fd: int, target: int) -> None:
+        """Sync, holding `io`; all up to the target is durable then."""
+        self.syncs += 1
+        try:
+            os.fdatasync(fd)
+        except OSError as e:
+            raise self._failure(f"it could not be synced ({e.strerror})") from e
+        if target > self._log.synced:
+            self._log.synced = target
+        self._log.close_retired()
+
+    def _failure(self, what: str) -> StoreFailed:
+        error = StoreFailed(
+            f"the log of journal {self._name} failed: {what}. What was under way may or may not be stored. Close the "
+            "store, look at the disk, and open it again"
+        )
+        self.fail(error)
+        return error
+
+    def _run(self) -> None:
+        while (request := self._requests.get()) is not None:
+            with self.io:
+                ending, self._round = self._round, _Round()
+                requests = [request, *self._come()]
+                self._make(requests)
+                try:
+                    self._sync(max((r.result[1] for r in requests if r.error is None), default=-1))
+                except StoreFailed as e:
+                    for each in requests:
+                        each.error = e
+            for each in requests:
+                if each.error is None:
+                    each.result = each.result[0]
+                each.is_over = True
+            ending.gate.release()
+        self._is_ended = True
+        self._serve_rest()
+
+    def _serve_rest(self) -> None:
+        """The thread has ended: who came too late is answered here. Changes are refused; what is synced is synced."""
+        with self._ending:
+            requests = self._come()
+            self._make(requests)
+            for each in requests:
+                if each.error is None:
+                    each.result = each.result[0]
+                each.is_over = True
+            if self._round.gate.locked():
+                self._round.gate.release()  # for good: nobody waits here any more
+
+    def _come(self) -> list[_Request]:
+        """The requests that have come meanwhile."""
+        come: list[_Request] = []
+        while len(come) < ROUND_MAX:
+            try:
+                request = self._requests.get_nowait()
+            except Empty:
+                break
+            if request is not None:
+                come.append(request)
+            elif not self._is_ended:
+                self._requests.put(None)  # the end comes after who was there before it
+                break
+        return come
+
+    def _make(self, requests: list[_Request]) -> None:
+        with self._lock:
+            self._expect([request.key for request in requests if request.key is not None])
+            for request in requests:
+                try:
+                    request.result = request.change()
+                except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                    request.error = e
+            self._expect([])

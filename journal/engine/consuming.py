@@ -1,0 +1,367 @@
+"""
+The consuming side of a journal: claim, done, extend, release, bury, retry, work.
+
+What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
+for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from threading import Event
+from typing import Any
+
+from journal.core import effects as fx
+from journal.core import life
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey, key_bytes
+from journal.core.limits import GROUP_MAX
+from journal.core.rows import BuriedRow, Row, encode_row, place
+from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.views import PutResult
+from journal.engine.arguments import consumer_name, lease_ms, listed, reason_text
+from journal.engine.lease import Lease
+from journal.engine.leases import Held
+from journal.engine.pipeline import FULL
+from journal.engine.side import Side
+from journal.engine.worker import work
+from journal.errors import Invalid, JournalError, KeyExists, LeaseLost, NotFound
+
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
+Decide = Callable[[Held, int, int], fx.Effect]
+"""How a lease ends: from the lease, now, and the offset of the record to come."""
+
+
+def _number(lease: Lease | int) -> int:
+    """The token of a lease, or a token."""
+    if type(lease) is int:
+        return lease
+    if isinstance(lease, Lease):
+        return lease.token
+    raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
+
+
+class Consuming(Side):
+    """The verbs of consumers."""
+
+    _consumer = ""
+    """The last name that was checked."""
+
+    def claim(
+        self, *, consumer: str = "", lease: DurationLike | None = None, durability: str | None = None
+    ) -> Lease | None:
+        """
+        Take the next entry that is due, under a lease; None when nothing is.
+
+        Priorities from `slow_from` on come only when nothing else is due.
+        """
+        return self._claim_one(consumer, lease, durability, is_idle=True)
+
+    def claim_many(
+        self, n: int, *, consumer: str = "", lease: DurationLike | None = None, durability: str | None = None
+    ) -> list[Lease]:
+        """Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others."""
+        if type(n) is not int or not 1 <= n <= GROUP_MAX:
+            raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
+        return self._claim(n, consumer, lease, durability)
+
+    def _claim_one(
+        self, consumer: str, lease: DurationLike | None, durability: str | None, *, is_idle: bool
+    ) -> Lease | None:
+        """The next due entry; what `_claim` does for many."""
+        p = self._p
+        if consumer != self._consumer:
+            self._consumer = consumer_name(consumer)
+        duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
+        level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
+        with p.lock:
+            now = p.enter()
+            state = p.state
+            row: Row | None = None
+            while row is None:
+                # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
+                p.is_broken = True
+                item = state.take_one(now, p.settings.slow_from) or (state.take_one(now, 256) if is_idle else None)
+                if item is None:
+                    p.is_broken = False
+                    return None
+                row = state.row(*item)
+                if row.expiration and row.expiration <= now:
+                    self._expire(row, now)
+                    row = None
+                elif state.leases.worn:
+                    row = state.counted(row)
+            deadline = now + duration
+            items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
+            effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
+            p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
+            try:
+                offset = p.write(effect, 1, now, level, partial(state.claim_one, effect, row), is_essential=True)
+            except JournalError:
+                if not p.is_broken:  # refused: the entry goes back into the order
+                    state.order.added(row.primary, len(state.leases))
+                raise
+            if deadline < p.timer_at:
+                p.timer_soon(deadline)
+            held = state.leases.by_primary[row[0]]
+            settle_at = offset if level == FULL else -1
+            if p.log.synced < p.full_requested and p.must_settle(row.at):
+                settle_at = max(settle_at, row.at)
+        if settle_at >= 0:
+            p.settle(settle_at)
+        return Lease(self, held, row)
+
+    def _claim(self, n: int, consumer: str, lease: DurationLike | None, durability: str | None) -> list[Lease]:
+        p = self._p
+        if consumer != self._consumer:
+            self._consumer = consumer_name(consumer)
+        duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
+        level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
+        with p.lock:
+            now = p.enter()
+            rows = self._take(n, now, p.settings.slow_from)
+            if not rows:
+                rows = self._take(n, now, 256)
+            if not rows:
+                return []
+            held, offset = self._lend(rows, consumer, now, now + duration, level)
+            settle_at = offset + len(held) - 1 if level == FULL else -1
+            if p.log.synced < p.full_requested:
+                settle_at = max([settle_at, *(row.at for row in rows if p.must_settle(row.at))])
+        if settle_at >= 0:
+            p.settle(settle_at)
+        return [Lease(self, h, row) for h, row in zip(held, rows, strict=True)]
+
+    def _take(self, n: int, now: int, below: int) -> list[Row]:
+        """Up to `n` due entries, taken out of the order; those that expired unseen go on the way."""
+        p = self._p
+        state = p.state
+        rows: list[Row] = []
+        while len(rows) < n:
+            # Until their leases are written, an interrupt or an error would lose what was taken out of the order.
+            p.is_broken = True
+            items = state.take(n - len(rows), now, below)
+            if not items:
+                break
+            for primary, value in items:
+                row = state.row(primary, value)
+                if row.expiration and row.expiration <= now:
+                    self._expire(row, now)
+                    p.is_broken = True
+                else:
+                    rows.append(state.counted(row) if state.leases.worn else row)
+        p.is_broken = bool(rows)
+        return rows
+
+    def _lend(self, rows: list[Row], consumer: str, start: int, deadline: int, level: int) -> tuple[list[Held], int]:
+        p = self._p
+        items: list[Any] = []
+        for primary, _, _, _, _, version, timeouts, _, key, _ in rows:
+            items += (primary, key, version + 1, timeouts)
+        effect = _new(fx.Claim, (consumer, start, deadline, p.next_token, items))
+        p.next_token += len(rows)  # before the record: an interrupt may waste tokens, never use one twice
+        held: list[Held] = []
+        try:
+            offset = p.write(
+                effect,
+                len(rows),
+                start,
+                level,
+                lambda at: held.extend(p.state.claim(effect, at, rows)),
+                is_essential=True,
+            )
+        except JournalError:
+            if not p.is_broken:  # refused: the entries go back into the order
+                p.state.order.added_many(sorted(row.primary for row in rows), len(p.state.leases))
+            raise
+        if deadline < p.timer_at:
+            p.timer_soon(deadline)
+        return held, offset
+
+    def done(self, token: int | Lease, *, durability: str | None = None) -> None:
+        """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
+        number = token if type(token) is int else _number(token)
+        p = self._p
+        level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
+        p.change(level, lambda: self._done(number, level))
+
+    def _done(self, token: int, level: int) -> tuple[None, int]:
+        """Under the lock."""
+        p = self._p
+        now = p.enter()
+        leases = p.state.leases
+        held = leases.by_token.get(token)
+        if held is None and token in leases.finished:
+            return None, p.log.next_offset - 1
+        items = self._done_items(token, held, now, p.log.next_offset)
+        effect = _new(fx.Done, (items,))
+        return None, p.write(effect, 1, now, level, lambda _: p.state.done(items), is_essential=True)
+
+    def done_many(self, leases: Iterable[Lease | int], *, durability: str | None = None) -> list[JournalError | None]:
+        """Finish many leases with one record; None or the error of each, in order."""
+        tokens = [_number(lease) for lease in listed(leases, "done_many")]
+        if len(tokens) > GROUP_MAX:
+            raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[list[JournalError | None], int]:
+            now = p.enter()
+            results: list[JournalError | None] = []
+            items: list[Any] = []
+            seen: set[int] = set()
+            by_token, finished = p.state.leases.by_token, p.state.leases.finished
+            first = p.log.next_offset
+            for token in tokens:
+                error: JournalError | None = None
+                if token not in seen and token not in finished:
+                    try:
+                        items += self._done_items(token, by_token.get(token), now, first + len(items) // 5)
+                        seen.add(token)
+                    except LeaseLost as e:
+                        error = e
+                results.append(error)
+            if items:
+                count = len(items) // 5
+                p.write(fx.Done(items), count, now, level, lambda _: p.state.done(items), is_essential=True)
+            return results, p.log.next_offset - 1
+
+        return p.change(level, make)
+
+    def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
+        if held is None or held.deadline <= now:
+            life.check_lease(token, None if held is None else held.token, 0 if held is None else held.deadline, now)
+            raise AssertionError  # check_lease refused
+        if held.has_successor:
+            return [held.primary, held.key, token, *life.promote(self._p.state.holding(held), offset)]
+        return [held.primary, held.key, token, None, None]
+
+    def _held(self, token: int | Lease, now: int) -> Held:
+        number = _number(token)
+        held = self._p.state.leases.by_token.get(number)
+        life.check_lease(number, None if held is None else held.token, 0 if held is None else held.deadline, now)
+        assert held is not None
+        return held
+
+    def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
+        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
+        return self._extend(token, lease)[0]
+
+    def _extend(self, token: int | Lease, lease: DurationLike | None) -> tuple[int, int]:
+        p = self._p
+        duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
+        with p.lock:
+            now = p.enter()
+            held = self._held(token, now)
+            deadline = max(held.deadline, now + duration)
+            effect = fx.Extend(held.primary, held.key, held.token, deadline, held.version + 1)
+            offset = p.write(effect, 1, now, p.claim_level, partial(p.state.apply, effect), is_essential=True)
+            p.timer_soon(deadline)
+        if p.claim_level == FULL:
+            p.settle(offset)
+        return deadline, effect.version
+
+    def release(
+        self,
+        token: int | Lease,
+        *,
+        delay: DurationLike | None = None,
+        process_date: DateLike | None = None,
+        durability: str | None = None,
+    ) -> None:
+        """Give a lease back: the entry waits again, now, after a delay, or at a date."""
+        if process_date is not None and delay is not None:
+            raise Invalid("give process_date or delay, not both")
+        date = None if process_date is None else date_ms(process_date, "process_date")
+        later = None if delay is None else duration_ms(delay, "delay")
+
+        def decide(held: Held, now: int, offset: int) -> fx.Effect:
+            holding = self._p.state.holding(held)
+            at = date if later is None else max(now + later, holding.row.insertion)
+            return life.release(holding, at, now, offset, self._p.settings)
+
+        self._end(token, decide, durability)
+
+    def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
+        """Give an entry up: it is kept apart until somebody retries or discards it."""
+        reason_text(reason)
+        self._end(
+            token,
+            lambda held, now, offset: life.bury(self._p.state.holding(held), reason, now, offset),
+            durability,
+        )
+
+    def _end(self, token: int | Lease, decide: Decide, durability: str | None) -> None:
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[None, int]:
+            now = p.enter()
+            effect = decide(self._held(token, now), now, p.log.next_offset)
+            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+
+        p.change(level, make)
+
+    def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
+        """Let the buried entry with this key (the last one) wait again, due now."""
+        raw = key_bytes(key)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[PutResult, int]:
+            now = p.enter()
+            name, buried = self._buried(key, raw)
+            found = self._find(key, raw, now)
+            if found.row is not None:
+                raise KeyExists(
+                    f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other"
+                )
+            row = life.retry(buried, found.slot, now, p.log.next_offset)
+            effect = fx.Retry(name, row.primary, encode_row(row))
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
+            priority, date = place(row.primary)
+            return PutResult("retried", Cursor(p.order, at), row.version, date, priority), at
+
+        return p.change(level, make)
+
+    def discard(self, key: UserKey, *, durability: str | None = None) -> None:
+        """Delete the buried entry with this key (the last one)."""
+        raw = key_bytes(key)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[None, int]:
+            now = p.enter()
+            effect = fx.Unbury(self._buried(key, raw)[0], key)
+            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+
+        p.change(level, make)
+
+    def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
+        for name, value in reversed(self._p.state.buried_of(raw)):
+            buried = self._p.state.buried(name, value)
+            if buried.row.key == key:
+                return name, buried
+        raise NotFound(f"there is no buried entry with the key {key!r}")
+
+    def work(
+        self, *, consumer: str = "", lease: DurationLike | None = None, stop: Event | None = None
+    ) -> Iterator[Lease]:
+        """
+        Leases as they fall due, for ever: sleeps on the timer, does not poll.
+
+        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
+        slow entry (`slow_from`) comes only in a round that found nothing else.
+        """
+        if stop is not None and not isinstance(stop, Event):
+            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
+        consumer_name(consumer)
+        if lease is not None:
+            lease_ms(lease)
+        return work(self, consumer, lease, stop)
+
+    def wake(self) -> None:
+        """Have sleeping workers look around, e.g. after their `stop` was set."""
+        with self._p.lock:
+            self._p.due.notify_all()

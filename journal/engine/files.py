@@ -1,0 +1,135 @@
+"""
+The directories and files of a store, opened so that nobody else's file is ever touched.
+
+F1  Directories are 0700, files 0600, whatever the umask.
+F2  Only regular files and directories of our own user, with one link, and never through a symbolic link.
+F3  A name is durable only after its directory was synced: whoever makes, renames or removes a file says so here.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import stat
+from pathlib import Path
+
+from journal.errors import StorageError, StoreDamaged, StoreFull, StoreLocked
+
+log = logging.getLogger("journal.files")
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def storage_error(error: OSError, doing: str) -> StorageError:
+    """The error of ours for one of the system's, with what to do."""
+    reason = error.strerror or str(error)
+    if error.errno in FULL:
+        return StoreFull(f"{doing}: {reason}. Nothing was changed; free some room and try again")
+    return StorageError(f"{doing}: {reason}. Nothing was changed")
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable (F3)."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise storage_error(e, f"cannot sync the directory {path}") from e
+
+
+def check_own(path: Path, is_directory: bool) -> os.stat_result:
+    """Refuse what is not plainly ours (F2)."""
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreDamaged(f"{path} is a symbolic link: a store holds only its own files; remove the link")
+    if is_directory != stat.S_ISDIR(found.st_mode) or not (is_directory or stat.S_ISREG(found.st_mode)):
+        raise StoreDamaged(f"{path} is not a {'directory' if is_directory else 'regular file'}")
+    if found.st_uid != os.geteuid():
+        raise StoreDamaged(f"{path} belongs to user {found.st_uid}, not to us ({os.geteuid()}): fix its owner")
+    if not is_directory and found.st_nlink != 1:
+        raise StoreDamaged(f"{path} has {found.st_nlink} links: a store's files have one; remove the others")
+    return found
+
+
+def make_directory(path: Path) -> bool:
+    """Make a directory of ours, or check the one that is there; True when it was made. Its parent is synced."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        check_own(path, is_directory=True)
+        return False
+    except OSError as e:
+        raise storage_error(e, f"cannot make {path}") from e
+    os.chmod(path, 0o700)
+    sync_directory(path.parent)
+    return True
+
+
+def open_file(path: Path, flags: int = os.O_RDWR) -> int:
+    """A file descriptor of a file of ours; made when flags has O_CREAT. Never through a link (F2)."""
+    if not flags & os.O_CREAT:
+        check_own(path, is_directory=False)
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if flags & os.O_CREAT:
+        try:
+            check_own(path, is_directory=False)
+            os.fchmod(fd, 0o600)
+        except BaseException:
+            os.close(fd)
+            raise
+    return fd
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory of ours with all that is in it (a journal that was never named in the catalog)."""
+    check_own(path, is_directory=True)
+    for child in os.scandir(path):
+        if child.is_dir(follow_symlinks=False):
+            remove_tree(Path(child.path))
+        else:
+            os.unlink(child.path)
+    os.rmdir(path)
+
+
+class OwnerLock:
+    """LOCK: a flock, with the pid and start time of the owner for people and for the error message."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = store / "LOCK"
+        self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            owner = os.pread(self._fd, 64, 0).decode(errors="replace").split()
+            os.close(self._fd)
+            pid = owner[0] if owner else "unknown"
+            raise StoreLocked(
+                f"{store} is owned by process {pid}: stop that process, work through it (its daemon), "
+                "or open with readonly=True for a look"
+            ) from e
+        line = f"{os.getpid()} {_start_time()}".ljust(63) + "\n"
+        try:
+            os.pwrite(self._fd, line.encode(), 0)
+        except OSError as e:
+            # The flock is the lock; the pid only helps people. A full disk must not keep the store closed.
+            log.warning("lock_note_failed error=%s", e)
+
+    def close(self) -> None:
+        """Give the store up (in a forked child: only our copy of the descriptor goes, the owner keeps the lock)."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _start_time() -> str:
+    """When this process started, in the kernel's ticks; tells two processes with one pid apart."""
+    try:
+        with open("/proc/self/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return "0"

@@ -1,0 +1,160 @@
+"""
+A journal as programs use it: the producing and the consuming side, reading, and durability.
+
+Reading shows nothing that could still vanish: whoever sees a row whose writer still waits for its sync waits for it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from journal.core import effects as fx
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey, key_bytes
+from journal.core.settings import Settings
+from journal.core.times import DateLike, date_ms
+from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.engine.arguments import consumer_name, status_of
+from journal.engine.consuming import Consuming
+from journal.engine.lease import Lease
+from journal.engine.pipeline import NEVER, Pipeline
+from journal.engine.producing import Producing
+from journal.engine.reads import Reads
+from journal.engine.timers import Timers
+from journal.errors import Invalid, NotFound
+
+
+class Journal(Producing, Consuming):
+    """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        self._timers = Timers(pipeline)
+        self._reads = Reads(pipeline)
+
+    @property
+    def settings(self) -> Settings:
+        """How this journal behaves."""
+        return self._p.settings
+
+    def _use(self, settings: Settings) -> None:
+        """Go on with other settings."""
+        with self._p.lock:
+            self._p.settings = settings
+            self._p.log.segment_bytes_max = settings.segment_bytes_max
+
+    def __repr__(self) -> str:
+        return f"<Journal {self.name}>"
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def get(self, key: UserKey) -> Entry | None:
+        """The entry with this key, or None."""
+        raw = key_bytes(key)
+        p = self._p
+        with p.lock:
+            now = p.enter()
+            found = p.state.find(key, raw)
+            row = found.row
+            if row is None or (row.expiration and row.expiration <= now and not found.is_processing):
+                return None
+            held = p.state.leases.by_primary.get(row.primary)
+            must_settle = p.must_settle(row.at)
+        if must_settle:
+            p.settle(row.at)
+        return entry_of(row) if held is None else entry_of(row, "P", held.start)
+
+    def scan(
+        self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None
+    ) -> Iterator[Entry]:
+        """
+        All entries in the order of work, with `since <= process date < until`.
+
+        Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
+        """
+        return self._reads.scan(status_of(status), *self._range(since, until))
+
+    def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
+        """How many entries there are."""
+        return self._reads.count(status_of(status), *self._range(since, until))
+
+    def _range(self, since: DateLike | None, until: DateLike | None) -> tuple[int, int]:
+        return 0 if since is None else date_ms(since, "since"), NEVER if until is None else date_ms(until, "until")
+
+    def leases(self, *, consumer: str | None = None) -> list[Lease]:
+        """The active leases, of one consumer or of all, by deadline: a consumer that restarts finds its own here."""
+        if consumer is not None:
+            consumer_name(consumer)
+        p = self._p
+        with p.lock:
+            p.enter()
+            held = [h for h in p.state.leases.by_token.values() if consumer is None or h.consumer == consumer]
+            held.sort(key=lambda h: (h.deadline, h.token))
+            return [Lease(self, h, p.state.entry(h.primary)) for h in held]
+
+    def buried(self) -> list[Buried]:
+        """The entries that were given up on, oldest first."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
+        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
+
+    # -- durability ---------------------------------------------------------------------------------------------------
+
+    @property
+    def durable_cursor(self) -> Cursor:
+        """The last change that is on disk."""
+        return Cursor(self._p.order, self._p.log.synced)
+
+    def wait_durable(self, cursor: Cursor) -> None:
+        """Return when the change at this cursor, and all before it, are on disk."""
+        if not isinstance(cursor, Cursor):
+            raise Invalid(f"wait_durable takes a journal.Cursor, not {cursor!r}")
+        p = self._p
+        with p.lock:
+            p.enter()
+            if cursor.order != p.order or cursor.offset >= p.log.next_offset:
+                raise Invalid(f"{cursor} is not a change of journal {self.name}: the last is {p.log.next_offset - 1}")
+        if p.log.synced < cursor.offset:
+            p.settle(cursor.offset)
+
+    def statistics(self) -> dict[str, Any]:
+        """Counters and sizes, cheap to read."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            state = p.state
+            return {
+                "entries": state.size(),
+                "processing": len(state.leases),
+                "waiting": state.size() - len(state.leases),
+                "buried": state.size(b"buried"),
+                "successors": state.size(b"successors"),
+                "next_offset": p.log.next_offset,
+                "durable_offset": p.log.synced,
+                "log_bytes": p.log.bytes_written,
+                "rows_bytes": state.file.used_bytes(),
+                "syncs": p.commit.syncs,
+                "checkpoints": p.checkpoints.count,
+                "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
+                "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),
+                "leases_lost": self._timers.lost,
+                "buried_by_timeouts": self._timers.buried,
+                "expired": self._timers.expired,
+                "next_due": state.next_due(p.time.now()),
+            }
+
+    def _lower(self, name: str) -> None:
+        p = self._p
+
+        def make() -> tuple[None, int]:
+            now = p.enter()
+            if not any(flag == name.encode() for flag, _ in p.state.rows(b"flags")):
+                raise NotFound(f"there is no flag {name!r} on journal {self.name}")
+            effect = fx.Lower(name)
+            return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)
+
+        p.change(p.level, make)

@@ -1,0 +1,109 @@
+"""
+The keeper: one thread of a store that does what must happen on one thread, or at a time, or while nobody calls.
+
+LMDB binds a write transaction to the thread that began it, so all begins, commits and closes happen here. Timers,
+interval syncs and the log's preallocation run here too. It sleeps until the next thing is due, and for ever when
+nothing is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from time import monotonic
+from typing import Any, TypeVar
+
+from journal.errors import StoreClosed
+
+log = logging.getLogger("journal.keeper")
+T = TypeVar("T")
+SLEEP_MAX_S = 60.0
+"""Sleeps are clamped: whatever the clocks do, the keeper looks again."""
+
+
+class _Call:
+    __slots__ = ("done", "error", "function", "result")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Keeper:
+    """Runs calls and timed work on one thread."""
+
+    def __init__(self, name: str) -> None:
+        self._wake = threading.Condition()
+        self._calls: deque[_Call] = deque()
+        self._tasks: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=f"journal-keeper-{name}", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the thread and give its result or its error."""
+        if threading.current_thread() is self._thread:
+            return function()
+        call = _Call(function)
+        with self._wake:
+            if self._is_closed:
+                raise StoreClosed("the store is closed")
+            self._calls.append(call)
+            self._wake.notify()
+        call.done.acquire()
+        if call.error is not None:
+            raise call.error
+        result: T = call.result
+        return result
+
+    def after(self, seconds: float, function: Callable[[], None]) -> None:
+        """Run a function on the thread after a time; 0: as soon as possible."""
+        when = monotonic() + seconds
+        with self._wake:
+            heappush(self._tasks, (when, next(self._numbers), function))
+            if self._tasks[0][0] == when:
+                self._wake.notify()
+
+    def close(self) -> None:
+        """End the thread; timed work that is not due yet is dropped."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._calls and not self._is_closed:
+                    wait = self._tasks[0][0] - monotonic() if self._tasks else None
+                    if wait is not None and wait <= 0:
+                        break
+                    self._wake.wait(wait if wait is None else min(wait, SLEEP_MAX_S))
+                if self._calls:
+                    call = self._calls.popleft()
+                    task = None
+                elif self._is_closed:
+                    return
+                else:
+                    call = None
+                    task = heappop(self._tasks)[2]
+            if call is not None:
+                try:
+                    call.result = call.function()
+                except BaseException as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                    call.error = e
+                call.done.release()
+            elif task is not None:
+                try:
+                    task()
+                except Exception:
+                    log.exception("keeper_task_failed")

@@ -1,0 +1,84 @@
+"""A lease as its consumer holds it: what to work on, until when, and how to end it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from journal.core.keys import UserKey, unpack_place
+from journal.core.rows import Row, unpack_data
+from journal.core.times import DateLike, DurationLike
+from journal.errors import LeaseLost
+
+if TYPE_CHECKING:
+    from journal.engine.consuming import Consuming
+    from journal.engine.leases import Held
+
+
+class Lease:
+    """
+    The right to one entry until `deadline`.
+
+    As a context manager it is done when the block ends, and released when the block raises.
+    """
+
+    __slots__ = (
+        "_is_ended", "_journal", "consumer", "data", "deadline", "key", "priority", "process_date", "timeouts", "token",
+        "version",
+    )  # fmt: skip
+
+    def __init__(self, journal: Consuming, held: Held, row: Row) -> None:
+        self._journal = journal
+        self._is_ended = False
+        self.key: UserKey = held.key
+        self.data: Any = unpack_data(row.data)
+        self.priority: int
+        self.process_date: int
+        self.priority, self.process_date = unpack_place(held.primary)
+        self.deadline: int = held.deadline
+        self.token: int = held.token
+        self.timeouts: int = held.timeouts
+        self.version: int = held.version
+        self.consumer: str = held.consumer
+
+    def done(self, *, durability: str | None = None) -> None:
+        """The work is finished: the entry goes. Repeating it is harmless."""
+        self._journal.done(self.token, durability=durability)
+        self._is_ended = True
+
+    def extend(self, lease: DurationLike | None = None) -> int:
+        """Ask for more time, from now on; the new deadline."""
+        self.deadline, self.version = self._journal._extend(self.token, lease)
+        return self.deadline
+
+    def release(
+        self, *, delay: DurationLike | None = None, process_date: DateLike | None = None, durability: str | None = None
+    ) -> None:
+        """Give the entry back: it waits again, now or later."""
+        self._journal.release(self.token, delay=delay, process_date=process_date, durability=durability)
+        self._is_ended = True
+
+    def bury(self, reason: str = "", *, durability: str | None = None) -> None:
+        """Give the entry up: it is kept apart until somebody retries it."""
+        self._journal.bury(self.token, reason, durability=durability)
+        self._is_ended = True
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_ended:
+            return
+        if error is None:
+            self.done()
+            return
+        try:
+            self.release()
+        except LeaseLost:
+            # The block's own error matters more; the entry is free already.
+            self._is_ended = True
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.token} of {self.key!r} until {self.deadline}>"

@@ -1,0 +1,148 @@
+"""
+The active leases, in memory: by primary key, by token, by deadline; and the tokens that were finished lately.
+
+H1  `by_primary` and `by_token` hold the same leases; each has exactly one entry under it.
+H2  The deadline heap holds each lease under its deadline or an earlier one, and at most as many stale items as leases.
+H3  `worn` holds the lease rows of entries that wait again after a timeout.
+H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writes them. Most leases end before that.
+H5  `finished` holds the tokens of the last finished leases, oldest first: a repeated `done` succeeds.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from journal.core.keys import UserKey
+from journal.core.limits import FINISHED_MAX
+from journal.core.rows import PROCESSING, LeaseRow, encode_lease
+
+
+class Held:
+    """One active lease."""
+
+    __slots__ = (
+        "at", "consumer", "deadline", "expiration", "has_successor", "is_saved", "key", "owner", "primary", "start", "timeouts",
+        "token", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        primary: bytes,
+        key: UserKey,
+        owner: bytes,
+        expiration: int,
+        version: int,
+        timeouts: int,
+        start: int,
+        deadline: int,
+        token: int,
+        at: int,
+        consumer: str,
+    ) -> None:
+        self.primary = primary
+        self.key = key
+        self.owner = owner
+        self.expiration = expiration
+        self.version = version
+        self.timeouts = timeouts
+        self.start = start
+        self.deadline = deadline
+        self.token = token
+        self.at = at
+        self.consumer = consumer
+        self.has_successor = False
+        self.is_saved = False
+        """Whether there is a lease row of its entry (an older one, perhaps)."""
+
+    def row(self) -> LeaseRow:
+        """As it is stored."""
+        return LeaseRow(
+            PROCESSING, self.version, self.timeouts, self.start, self.deadline, self.token, self.at, self.consumer
+        )
+
+    def encoded(self) -> bytes:
+        """The bytes of its row."""
+        return encode_lease(
+            self.primary, PROCESSING, self.version, self.timeouts, self.start, self.deadline, self.token, self.at,
+            self.consumer.encode(),
+        )  # fmt: skip
+
+
+class Leases:
+    """All leases of a journal."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.by_primary: dict[bytes, Held] = {}
+        self.by_token: dict[int, Held] = {}
+        self.worn: dict[bytes, LeaseRow] = {}
+        self.unsaved: dict[bytes, Held] = {}
+        self.finished: dict[int, None] = {}
+        self._deadlines: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.by_token)
+
+    def add(self, held: Held) -> None:
+        """A lease began."""
+        primary, token = held.primary, held.token
+        self.by_primary[primary] = held
+        self.by_token[token] = held
+        if not held.is_saved:
+            self.unsaved[primary] = held
+        heappush(self._deadlines, (held.deadline, token))
+
+    def extended(self, held: Held) -> None:
+        """A lease has another deadline."""
+        self.unsaved[held.primary] = held
+        heappush(self._deadlines, (held.deadline, held.token))
+        self.trim()
+
+    def trim(self) -> None:
+        """Drop what the heap holds of leases that ended, when it is more than the rest (H2)."""
+        if len(self._deadlines) > 2 * len(self.by_token) + 1024:
+            self._deadlines = [(h.deadline, h.token) for h in self.by_token.values()]
+            heapify(self._deadlines)
+
+    def end(self, primary: bytes) -> Held:
+        """A lease ended."""
+        held = self.by_primary.pop(primary)
+        del self.by_token[held.token]
+        self.unsaved.pop(primary, None)
+        return held
+
+    def finish(self, token: int) -> None:
+        """Remember a finished token (H5)."""
+        finished = self.finished
+        finished[token] = None
+        if len(finished) > FINISHED_MAX:
+            del finished[next(iter(finished))]
+
+    def next_deadline(self) -> int | None:
+        """The earliest deadline."""
+        deadlines = self._deadlines
+        while deadlines:
+            deadline, token = deadlines[0]
+            held = self.by_token.get(token)
+            if held is not None and held.deadline == deadline:
+                return deadline
+            heappop(deadlines)
+        return None
+
+    def overdue(self, now: int, limit: int) -> list[Held]:
+        """Up to `limit` leases whose deadline has passed; they stay until they are ended."""
+        found: dict[int, Held] = {}
+        kept = []
+        while len(found) < limit:
+            deadline = self.next_deadline()
+            if deadline is None or deadline > now:
+                break
+            item = heappop(self._deadlines)
+            kept.append(item)
+            found[item[1]] = self.by_token[item[1]]
+        for item in kept:
+            heappush(self._deadlines, item)
+        return list(found.values())

@@ -1,0 +1,232 @@
+"""
+LMDB files: the only module that imports lmdb. Opens them as LMDB.md's traps demand, and translates its errors.
+
+D1  One thread (the keeper) opens, begins, commits and closes; others use the open transaction under the journal's lock.
+D2  Before LMDB maps a file, its size and its two meta pages are looked at, and the whole file is compared with the
+    digest of its last clean close (or walked, when it is small): LMDB trusts its pages, and a bad one kills the process.
+D3  A commit syncs the data, not the meta page: a power cut loses at most the last commit, and the log goes back further.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from zlib import crc32
+
+import lmdb
+import lmdb.verify
+
+from journal.engine.files import FULL, check_own, open_file, sync_directory
+from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, StoreLocked
+
+log = logging.getLogger("journal.lmdbfile")
+
+MAP_BYTES = 16 << 30
+PAGE = 4096
+WALK_BYTES_MAX = 4 << 20
+"""lmdb.verify walks 66 MB/s: a file that was not closed cleanly is walked on open only when that is quick."""
+DIGEST_BYTES_MAX = 4 << 30
+_MAGIC = 0xBEEFC0DE
+_CHUNK = 1 << 20
+
+
+LmdbError = lmdb.Error
+
+
+def translate(error: lmdb.Error, path: Path, doing: str) -> StorageError:
+    """The error of ours for one of LMDB's."""
+    code = getattr(error, "code", None)
+    if isinstance(error, lmdb.MapFullError):
+        return StoreFull(f"{doing} {path}: the map is full; open the store with a larger map_bytes")
+    if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
+        return StoreDamaged(f"{doing} {path}: {error}. Run `journal check`, or restore the store from a copy")
+    if code in FULL or (code == 5 and not isinstance(error, lmdb.PanicError)):
+        return StoreFull(f"{doing} {path}: {error}. Free some room on the disk")
+    return StoreFailed(f"{doing} {path}: {error}. Close the store, look at the disk, and open it again")
+
+
+class LmdbFile:
+    """One LMDB environment of ours with its sub-databases, and the write transaction that is open on it."""
+
+    def __init__(
+        self, path: Path, names: Iterable[bytes], *, map_bytes: int = MAP_BYTES, readonly: bool = False
+    ) -> None:
+        self.path = path
+        self.map_bytes = map_bytes
+        try:
+            self.env = lmdb.open(
+                str(path), subdir=False, lib_version=0, map_size=map_bytes, max_dbs=16, max_readers=1024, mode=0o600,
+                max_spare_txns=0, writemap=False, lock=True, metasync=False, readonly=readonly, create=not readonly,
+            )  # fmt: skip
+        except lmdb.Error as e:
+            if "already open in this process" in str(e):
+                raise StoreLocked(f"{path} is open in this process already: use the store that has it") from e
+            raise translate(e, path, "cannot open") from e
+        try:
+            if not readonly:
+                for name in (path, path.with_name(path.name + "-lock")):
+                    os.chmod(name, 0o600)  # whatever the umask; by name, since closing a lock file drops its locks
+            self.databases = {name: self.env.open_db(name, create=not readonly) for name in names}
+            self.txn: lmdb.Transaction[bytes] = self.env.begin(write=not readonly)
+        except lmdb.Error as e:
+            self.env.close()
+            raise translate(e, path, "cannot open") from e
+
+    def commit(self) -> None:
+        """Commit what is open and begin anew. After an error nothing of it is stored and a new one is open."""
+        try:
+            self.txn.commit()
+        except lmdb.Error as e:
+            error = translate(e, self.path, "cannot commit to")
+            if isinstance(error, StoreFull):
+                self._begin()
+            raise error from e
+        self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self.txn = self.env.begin(write=True)
+        except lmdb.Error as e:
+            raise StoreFailed(f"cannot go on with {self.path}: {e}. Close the store and open it again") from e
+
+    def restart(self) -> None:
+        """Undo what is open and begin anew."""
+        self.txn.abort()
+        self._begin()
+
+    def renew(self) -> None:
+        """For a reader: end the read transaction and begin one on what is committed now."""
+        self.txn.abort()
+        self.txn = self.env.begin()
+
+    def used_bytes(self) -> int:
+        """How much of the map is in use."""
+        return int(self.env.info()["last_pgno"] + 1) * int(self.env.stat()["psize"])
+
+    def sync(self) -> None:
+        """Make the last commit durable, its meta page included."""
+        try:
+            self.env.sync(True)
+        except lmdb.Error as e:
+            raise translate(e, self.path, "cannot sync") from e
+
+    def abandon(self) -> None:
+        """Undo what is open and close; after a failed commit there is nothing to undo."""
+        try:
+            self.txn.abort()
+        except lmdb.Error as e:
+            log.warning("abort_failed path=%s error=%s", self.path, e)
+        self.env.close()
+
+
+def create(path: Path, names: Iterable[bytes], *, slack_bytes: int = 0) -> None:
+    """Make an LMDB file with its sub-databases, and free pages in it; there and durable on return, or not there."""
+    made = path.with_name("new.mdb")
+    for old in (made, made.with_name("new.mdb-lock")):
+        if os.path.lexists(old):
+            check_own(old, is_directory=False)
+            os.unlink(old)
+    file = LmdbFile(made, names)
+    file.commit()
+    if slack_bytes:
+        first = next(iter(file.databases.values()))
+        file.txn.put(b"slack", bytes(slack_bytes), db=first)
+        file.commit()
+        file.txn.delete(b"slack", db=first)
+        file.commit()
+    file.sync()
+    file.abandon()
+    os.unlink(made.with_name("new.mdb-lock"))
+    os.rename(made, path)
+    sync_directory(path.parent)
+
+
+def check_before_open(path: Path, digest: int | None, *, is_deep: bool = False, is_live: bool = False) -> None:
+    """Refuse a file that LMDB would crash on or serve wrong rows from (D2); only its outside when it is in use."""
+    for name in (path, path.with_name(path.name + "-lock")):
+        if name is path or os.path.lexists(name):
+            check_own(name, is_directory=False)
+    size = os.stat(path).st_size
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        needed = _needed_bytes(fd, path, size)
+        if is_live:
+            return
+        if digest is not None:
+            if file_digest(fd, size) != digest:
+                raise StoreDamaged(_name_damage(path))
+            return
+    finally:
+        os.close(fd)
+    if is_deep or size <= WALK_BYTES_MAX or size < needed:
+        found = walk(path)
+        if found:
+            raise StoreDamaged(f"{path} is damaged: {found[0]}. Restore the store from a copy")
+    if size < needed:
+        # Pages at the end that one transaction took and gave back were never written; nothing refers to them.
+        fd = open_file(path)
+        try:
+            os.ftruncate(fd, needed)
+        finally:
+            os.close(fd)
+
+
+def file_digest(fd: int, size: int) -> int:
+    """A CRC-32 over a whole file."""
+    crc, at = 0, 0
+    while at < size:
+        piece = os.pread(fd, _CHUNK, at)
+        if not piece:
+            break
+        crc = crc32(piece, crc)
+        at += len(piece)
+    return crc
+
+
+def digest_of(path: Path) -> int | None:
+    """The digest of a closed file, or None when it is too large for one."""
+    size = os.stat(path).st_size
+    if size > DIGEST_BYTES_MAX:
+        return None
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        return file_digest(fd, size)
+    finally:
+        os.close(fd)
+
+
+def walk(path: Path) -> list[str]:
+    """What lmdb's own verifier finds wrong in a file; it reads bytes and cannot crash."""
+    try:
+        problems: list[str] = lmdb.verify.verify(str(path), subdir=False)  # type: ignore[no-untyped-call]
+    except (lmdb.verify.VerifyError, OSError) as e:
+        return [str(e)]
+    return problems
+
+
+def _name_damage(path: Path) -> str:
+    found = walk(path)
+    detail = found[0] if found else "a page that is not in use, or a value, has changed"
+    return f"{path} is not as it was when the store was closed: {detail}. Restore the store from a copy"
+
+
+def _needed_bytes(fd: int, path: Path, size: int) -> int:
+    """How long the file must be for its last page, by its newer meta page."""
+    best = -1
+    last = 0
+    for page in (0, 1):
+        raw = os.pread(fd, 192, page * PAGE)
+        if len(raw) < 192:
+            raise StoreDamaged(f"{path} is cut short: it has {size} bytes, less than its two first pages")
+        magic, version = struct.unpack_from("<II", raw, 16)
+        if magic != _MAGIC or version & 0xFFFFFF != 1:
+            continue
+        last_page, txn_id = struct.unpack_from("<QQ", raw, 16 + 8 + 8 + 8 + 2 * 48)
+        if txn_id > best:
+            best, last = txn_id, last_page
+    if best < 0:
+        raise StoreDamaged(f"{path} has no valid first page: restore the store from a copy")
+    return (last + 1) * PAGE

@@ -1,0 +1,341 @@
+"""
+Writing the log: one segment is open, records are appended to preallocated space, nothing else is ever written there.
+
+W1  A record is in the OS before its effect is applied (level none: it is in our buffer, in order). A write that fails
+    changes nothing: the next record takes its place.
+W2  Records go only to space that was written before (zeros, or a recycled segment's old bytes) and synced, so that a
+    sync writes no metadata, and a full disk is met when space is prepared, not when a record is written.
+W3  A segment is synced before the next one takes records. It gets its name when its space is prepared and synced, and
+    the name is durable before it takes records.
+W4  The last RESERVE bytes are for work that frees room or ends leases: puts are refused earlier.
+W5  Only segments that two checkpoints have passed are reused or removed (LMDB's last commit may be lost in a power cut).
+
+W6  A failed sync is StoreFailed, whoever asked for it. Group commit syncs through a descriptor of its own: the kernel
+    reports a failed write-back once for each open file.
+
+All methods but `extend_ahead` are called under the journal's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from journal.core.effects import Effect
+from journal.core.limits import RECORD_BYTES_MAX
+from journal.core.record import Encoder
+from journal.engine.files import open_file, storage_error, sync_directory
+from journal.engine.segments import (
+    SEGMENT_BYTES_FIRST,
+    UNNAMED,
+    Place,
+    list_segments,
+    segment_path,
+    survivors,
+)
+from journal.errors import Invalid, StorageError, StoreFailed, StoreFull
+
+log = logging.getLogger("journal.log")
+
+STEP_MAX = 2 << 20
+"""Zeroing 2 MiB and syncing it takes about as long as ten record syncs; smaller steps come too often."""
+RESERVE = 128 << 10
+ROLL_BYTES = 8 << 20
+"""A plain queue changes to a recycled segment at this size, so its log stays at three or four such files."""
+SPARE_MAX = 2
+SPARE_BYTES_MAX = 64 << 20
+BUFFER_MAX = 64 << 10
+
+
+class Log:
+    """The log of one generation."""
+
+    def __init__(self, directory: Path, namespace: bytes, segment_bytes_max: int) -> None:
+        self.directory = directory
+        self.namespace = namespace
+        self.segment_bytes_max = segment_bytes_max
+        self._encode = Encoder(namespace).encode
+        self.fd = -1
+        self.sync_fd = -1
+        """The same file once more, for group commit (W6)."""
+        self.first = 0
+        self.position = 0
+        """Where the next record goes."""
+        self.allocated = 0
+        self.next_offset = 0
+        self.synced = -1
+        """The last offset that is durable."""
+        self.bytes_written = 0
+        self.bytes_limit = 1 << 63
+        """What may be written until the next checkpoint, as the rows have room."""
+        self._pending: list[bytes] = []
+        """Records that the OS does not have yet; they go to `_pending_at`."""
+        self._pending_at = 0
+        self._pending_bytes = 0
+        self._segments: list[int] = []
+        self._spares: list[Path] = []
+        self._retired: list[int] = []
+        self._extending = threading.Lock()
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the first segment."""
+        self.fd, self.sync_fd, self.allocated = self._new_segment(0)
+        self._segments = [0]
+
+    def open_at(self, end: Place, replayed_from: Place, is_clean: bool) -> None:
+        """Go on at the end that recovery found; what was replayed is made durable first."""
+        self._segments = list_segments(self.directory)  # older ones go when checkpoints of ours have passed them (W5)
+        self.first, self.next_offset, self.position = end.segment, end.offset, end.position
+        path = segment_path(self.directory, end.segment)
+        self.fd = open_file(path)
+        self.sync_fd = open_file(path)
+        self.allocated = os.fstat(self.fd).st_size
+        self.synced = end.offset - 1
+        if is_clean and replayed_from == end:
+            return
+        try:
+            self._harden(end, replayed_from)
+        except OSError as e:
+            raise storage_error(e, f"cannot make the end of {path} durable") from e
+
+    def _harden(self, end: Place, replayed_from: Place) -> None:
+        """
+        Write the replayed records once more and sync them: after a failed sync the cache may call pages clean that
+        never reached the disk. All bytes behind the end go: of a torn record any sector may be left, and a new record's
+        first bytes could make it whole again.
+        """
+        for first in self._segments:
+            if first < replayed_from.segment:
+                continue
+            begin = replayed_from.position if first == replayed_from.segment else 0
+            fd = self.fd if first == end.segment else open_file(segment_path(self.directory, first))
+            try:
+                stop = end.position if first == end.segment else os.fstat(fd).st_size
+                while begin < stop:
+                    piece = os.pread(fd, min(1 << 20, stop - begin), begin)
+                    _write_all(fd, piece, begin)
+                    begin += len(piece)
+                if first == end.segment:
+                    self._clear_behind(end)
+                os.fdatasync(fd)
+            finally:
+                if fd != self.fd:
+                    os.close(fd)
+        sync_directory(self.directory)
+
+    def _clear_behind(self, end: Place) -> None:
+        at = end.position
+        while at < self.allocated:
+            piece = os.pread(self.fd, min(1 << 20, self.allocated - at), at)
+            if piece.count(0) != len(piece):
+                if any(survivors(self.fd, self.namespace, end)):
+                    log.warning("log_tail_cut segment=%d position=%d offset=%d", end.segment, end.position, end.offset)
+                _zero(self.fd, at, self.allocated)
+                return
+            at += len(piece)
+
+    # -- appending --------------------------------------------------------------------------------------------------
+
+    def append(self, effect: Effect, count: int, now: int, is_essential: bool, is_lazy: bool) -> int:
+        """Write a record and return its first offset. A refusal changes nothing (W1)."""
+        offset = self.next_offset
+        record = self._encode(offset, now, offset - self.synced, count, effect)
+        size = len(record)
+        if self.bytes_written + size > self.bytes_limit and not is_essential:
+            raise StoreFull("the rows are about to fill their map: wait for a checkpoint, or open with more map_bytes")
+        end = self.position + size
+        if end > self.allocated - RESERVE or end > self.segment_bytes_max:
+            self._make_room(size, is_essential)
+        if is_lazy:
+            if self._pending_bytes + size > BUFFER_MAX:
+                self.flush()
+            if not self._pending:
+                self._pending_at, self._pending_bytes = self.position, 0
+            self._pending.append(record)
+            self._pending_bytes += size
+        else:
+            if self._pending:
+                self.flush()
+            try:
+                if os.pwrite(self.fd, record, self.position) != size:
+                    self._write(record, self.position)
+            except OSError as e:
+                raise storage_error(e, "cannot write to the log") from e
+        self.position += size
+        self.bytes_written += size
+        self.next_offset = offset + count
+        return offset
+
+    def resume(self, end: Place) -> None:
+        """Go on where the records in the OS end, after an interrupted append."""
+        if self._pending or end.segment != self.first or end.position < self.position:
+            raise StoreFailed(f"the log in {self.directory} ends at {end}, not at {self.end}; reopen the store")
+        self.next_offset, _, self.position = end
+
+    def flush(self) -> None:
+        """Hand what is buffered to the OS."""
+        if self._pending:
+            try:
+                self._write(b"".join(self._pending), self._pending_at)
+            except OSError as e:
+                raise storage_error(e, "cannot write to the log") from e
+            self._pending.clear()
+            self._pending_bytes = 0
+
+    @property
+    def end(self) -> Place:
+        """Where the next record goes."""
+        return Place(self.next_offset, self.first, self.position)
+
+    def _write(self, data: bytes, position: int) -> None:
+        _write_all(self.fd, data, position)
+
+    # -- space ------------------------------------------------------------------------------------------------------
+
+    def _make_room(self, size: int, is_essential: bool) -> None:
+        """Prepare space for a record (W2, W4), in this segment or the next."""
+        if size > RECORD_BYTES_MAX:
+            raise Invalid(f"the change takes {size} bytes in the log, more than {RECORD_BYTES_MAX}: split the group")
+        if self.position and self.position + size > self.segment_bytes_max:
+            try:
+                self.roll()
+            except StoreFull:
+                if not is_essential or self.position + size >= self.allocated:
+                    raise
+                return
+        with self._extending:
+            while self.position + size > self.allocated - RESERVE:
+                try:
+                    self._extend(self.position + size + RESERVE)
+                except OSError as e:
+                    if is_essential and self.position + size < self.allocated:
+                        return
+                    raise storage_error(e, f"no room for the log in {self.directory}") from e
+
+    def _extend(self, at_least: int) -> None:
+        step = min(max(SEGMENT_BYTES_FIRST, self.allocated), STEP_MAX)
+        end = max(self.allocated + step, at_least)
+        _zero(self.fd, self.allocated, end)
+        self._sync()
+        self.allocated = end
+
+    def _sync(self) -> None:
+        """Sync the open segment, holding `_extending` (W6)."""
+        try:
+            os.fdatasync(self.fd)
+        except OSError as e:
+            raise StoreFailed(f"the log in {self.directory} could not be synced: {e.strerror}; reopen the store") from e
+
+    def wants_extension(self) -> bool:
+        """Whether the prepared space runs low."""
+        return self.allocated - RESERVE - self.position < min(self.allocated, STEP_MAX) // 4 and (
+            self.position + STEP_MAX < self.segment_bytes_max
+        )
+
+    def extend_ahead(self) -> None:
+        """Prepare space before anybody needs it; called without the journal's lock, by one thread."""
+        with self._extending:
+            if self.wants_extension():
+                try:
+                    self._extend(0)
+                except OSError as e:
+                    log.warning("log_extension_failed error=%s", e)
+
+    def roll(self) -> None:
+        """Go on in the next segment (W3)."""
+        self.flush()
+        with self._extending:
+            self._sync()
+            fd, sync_fd, allocated = self._new_segment(self.next_offset)
+            self._retired += (self.fd, self.sync_fd)
+            self.fd, self.sync_fd, self.allocated = fd, sync_fd, allocated
+            self.first, self.position = self.next_offset, 0
+            self._segments.append(self.first)
+            self.synced = self.next_offset - 1
+
+    def _new_segment(self, first: int) -> tuple[int, int, int]:
+        """A file under the new name, with synced space, its name durable (W3)."""
+        path = segment_path(self.directory, first)
+        unnamed = self.directory / UNNAMED
+        fd = sync_fd = -1
+        try:
+            if self._spares:
+                os.rename(self._spares[0], unnamed)  # the oldest, so that the log has no hole
+                self._spares.pop(0)
+                fd = open_file(unnamed)
+            else:
+                unnamed.unlink(missing_ok=True)
+                fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            allocated = os.fstat(fd).st_size
+            if allocated < SEGMENT_BYTES_FIRST:
+                _zero(fd, allocated, SEGMENT_BYTES_FIRST)
+                allocated = SEGMENT_BYTES_FIRST
+                os.fdatasync(fd)
+            sync_fd = open_file(unnamed)
+            os.rename(unnamed, path)
+            sync_directory(self.directory)
+        except BaseException as e:
+            for each in (fd, sync_fd):
+                if each >= 0:
+                    os.close(each)
+            unnamed.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            if isinstance(e, OSError):
+                raise storage_error(e, f"cannot make the log segment {path}") from e
+            raise
+        return fd, sync_fd, allocated
+
+    def close_retired(self) -> None:
+        """Close the descriptors of earlier segments; called by one who may sync, so no sync is under way."""
+        while self._retired:
+            os.close(self._retired.pop())
+
+    def passed(self, offset: int) -> None:
+        """Two checkpoints have passed this offset: segments before it are reused or removed (W5)."""
+        while len(self._segments) > 1 and self._segments[1] <= offset:
+            self._spares.append(segment_path(self.directory, self._segments.pop(0)))
+        self._drop_spares(SPARE_MAX)
+
+    def drop_spares(self) -> None:
+        """The disk is full: give the room of recycled segments back."""
+        self._drop_spares(0)
+
+    def _drop_spares(self, keep: int) -> None:
+        """Remove the oldest segments first, so that the log never has a hole."""
+        while self._spares and (len(self._spares) > keep or os.stat(self._spares[0]).st_size > SPARE_BYTES_MAX):
+            path = self._spares.pop(0)
+            try:
+                os.unlink(path)
+                sync_directory(self.directory)  # or a power cut may take a later one and leave this
+            except (OSError, StorageError) as e:
+                log.warning("log_segment_not_removed path=%s error=%s", path, e)
+
+    def close(self) -> None:
+        """Close all descriptors; nothing is written."""
+        self.close_retired()
+        for fd in (self.fd, self.sync_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.sync_fd = -1
+
+
+def _write_all(fd: int, data: bytes | memoryview, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, position)
+        if written == 0:
+            raise StorageError("the disk took no bytes of a write")
+        position += written
+        view = view[written:]
+
+
+def _zero(fd: int, begin: int, end: int) -> None:
+    zeros = bytes(min(end - begin, 1 << 20))
+    while begin < end:
+        piece = min(len(zeros), end - begin)
+        _write_all(fd, memoryview(zeros)[:piece], begin)
+        begin += piece

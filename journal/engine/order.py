@@ -1,0 +1,238 @@
+"""
+The order of work, in memory: for each priority, the lowest entry that may be waiting.
+
+    entries of one priority, by primary key:
+        P  P  w  P  P  P  │  W  W  W  W  …
+              │           └─ mark: all from here on are in LMDB only
+              └─ returned: waits below the mark; in a heap
+
+O1  Every waiting entry is at or above its priority's mark, or in its heap of returned ones.
+O2  Memory is bounded by the leases: a heap that outgrows them is dropped and the mark lowered to its least entry.
+O3  `head` of a priority is a lower bound of its waiting entries; a priority whose head is due is in `ready`, else it is
+    in the `future` heap under its head's date or an earlier one. Stale bounds cost one look, never a wrong answer.
+
+So a claim walks over no entry that is processing or in the future, and looks only at priorities that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Protocol
+
+from journal.core.keys import pack_place, unpack_place
+
+RETURNED_MAX = 4096
+FUTURE_MAX = 1024
+_ALL = (1 << 256) - 1
+
+
+class Entries(Protocol):
+    """A cursor over the entries, by primary key."""
+
+    def set_range(self, key: bytes) -> bool:
+        """Go to the first entry at or above this one."""
+
+    def set_key(self, key: bytes) -> bool:
+        """Go to this entry."""
+
+    def key(self) -> bytes:
+        """Where we are."""
+
+    def item(self) -> tuple[bytes, bytes]:
+        """Where we are, and what is stored there."""
+
+    def iternext(self) -> Iterator[tuple[bytes, bytes]]:
+        """From where we are to the end."""
+
+
+class Order:
+    """Who is next."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._marks: list[bytes | None] = [None] * 256
+        self._heads: list[bytes | None] = [None] * 256
+        self._returned: list[list[bytes]] = [[] for _ in range(256)]
+        self._future: list[tuple[int, int]] = []
+        self._ready = 0
+
+    def rebuild(self, entries: Entries) -> None:
+        """From what LMDB holds: one seek for each priority in use."""
+        self.clear()
+        priority = 0
+        while priority < 256 and entries.set_range(bytes((priority,))):
+            first = entries.key()
+            self.added(first, 0)
+            priority = first[0] + 1
+
+    def added(self, primary: bytes, leases: int) -> bool:
+        """An entry waits at this primary key (O1, O3); True when it is the new head of its priority."""
+        priority = primary[0]
+        mark = self._marks[priority]
+        if mark is None:
+            self._marks[priority] = primary
+        elif primary < mark:
+            heap = self._returned[priority]
+            heappush(heap, primary)
+            if len(heap) > RETURNED_MAX and len(heap) > leases:  # O2
+                self._marks[priority] = heap[0]
+                heap.clear()
+        head = self._heads[priority]
+        if head is not None and head <= primary:
+            return False
+        self._heads[priority] = primary
+        heappush(self._future, (_date(primary), priority))
+        if len(self._future) > FUTURE_MAX:
+            self._future = [
+                (_date(head), p) for p, head in enumerate(self._heads) if head is not None and not self._ready >> p & 1
+            ]
+            heapify(self._future)
+        return True
+
+    def added_many(self, primaries: list[bytes], leases: int) -> None:
+        """The same for many, sorted: most are above the mark, where nothing is to be done."""
+        priority = -1
+        for primary in primaries:
+            if primary[0] != priority:
+                priority = primary[0]
+                self.added(primary, leases)
+            else:
+                mark = self._marks[priority]
+                if mark is not None and primary < mark:
+                    self.added(primary, leases)
+
+    def take(
+        self, limit: int, now: int, entries: Entries, processing: Container[bytes], below: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Up to `limit` due entries with a priority under `below`, in order, removed from here; as stored."""
+        taken: list[tuple[bytes, bytes]] = []
+        while len(taken) < limit:
+            head = self._due(now, entries, processing, below)  # the cursor is there
+            if head is None:
+                break
+            priority = head[0]
+            self._heads[priority] = head
+            heap = self._returned[priority]
+            if heap and heap[0] == head:
+                while heap and heap[0] == head:  # a place may have been given up and taken again
+                    heappop(heap)
+                taken.append(entries.item())
+                continue
+            if limit == 1:
+                taken.append(entries.item())
+            else:
+                stop = pack_place(priority, now + 1)
+                if heap and heap[0] < stop:
+                    stop = heap[0]
+                for item in entries.iternext():
+                    primary = item[0]
+                    if primary >= stop or primary in processing:
+                        break
+                    head = primary
+                    taken.append(item)
+                    if len(taken) == limit:
+                        break
+            self._marks[priority] = head + b"\0"
+        return taken
+
+    def take_one(
+        self, now: int, entries: Entries, processing: Container[bytes], below: int
+    ) -> tuple[bytes, bytes] | None:
+        """The next due entry; `take` with a limit of one, for the usual case in one go."""
+        future = self._future
+        if not future or future[0][0] > now:
+            ready = self._ready if below > 255 else self._ready & ((1 << below) - 1)
+            if not ready:
+                return None
+            priority = (ready & -ready).bit_length() - 1
+            mark = self._marks[priority]
+            if mark is not None and not self._returned[priority] and entries.set_range(mark):
+                item = entries.item()
+                primary = item[0]
+                if primary[0] == priority and primary not in processing and unpack_place(primary)[1] <= now:
+                    self._heads[priority] = primary
+                    self._marks[priority] = primary + b"\0"
+                    return item
+        taken = self.take(1, now, entries, processing, below)
+        return taken[0] if taken else None
+
+    def _due(self, now: int, entries: Entries, processing: Container[bytes], below: int) -> bytes | None:
+        """The next due entry; priorities that turn out not to be due leave `ready` (O3)."""
+        future = self._future
+        while future and future[0][0] <= now:
+            self._ready |= 1 << heappop(future)[1]
+        ready = self._ready & (_ALL >> (256 - below)) if below < 256 else self._ready
+        while ready:
+            bit = ready & -ready
+            priority = bit.bit_length() - 1
+            head = self._find(priority, entries, processing)
+            if head is not None and unpack_place(head)[1] <= now:
+                return head
+            self._ready &= ~bit
+            ready &= ~bit
+            self._heads[priority] = head
+            if head is None:
+                self._marks[priority] = None
+            else:
+                heappush(future, (_date(head), priority))
+        return None
+
+    def _find(self, priority: int, entries: Entries, processing: Container[bytes]) -> bytes | None:
+        """The lowest waiting entry of a priority; the cursor is left at it."""
+        heap = self._returned[priority]
+        while heap and (heap[0] in processing or not entries.set_key(heap[0])):
+            heappop(heap)
+        found: bytes | None = None
+        mark = self._marks[priority]
+        if mark is not None and entries.set_range(mark):
+            found = entries.key()
+            while found[0] == priority and found in processing:
+                # What is walked over is processing, so the mark may follow (O1).
+                mark = self._marks[priority] = found + b"\0"
+                if not entries.set_range(mark):
+                    break
+                found = entries.key()
+            if found[0] != priority or found in processing:
+                found = None
+        if heap and (found is None or heap[0] < found):
+            entries.set_key(heap[0])
+            return heap[0]
+        return found
+
+    def next_due(self, now: int) -> int | None:
+        """A date before which nothing falls due: `now` when something may be due already, None when nothing waits."""
+        if self._ready:
+            return now
+        return max(now, self._future[0][0]) if self._future else None
+
+    def next_due_exactly(self, now: int, entries: Entries, processing: Container[bytes]) -> int | None:
+        """When the next entry falls due, or fell due; None when nothing waits."""
+        head = self._due(now, entries, processing, 256)
+        if head is not None:
+            return _date(head)
+        # A bound in the heap may be stale: let its priority show its head as if its date had come.
+        while self._future:
+            date, priority = self._future[0]
+            head = self._find(priority, entries, processing)
+            if head is not None and _date(head) == date:
+                return date
+            heappop(self._future)
+            self._heads[priority] = head
+            if head is None:
+                self._marks[priority] = None
+            else:
+                heappush(self._future, (_date(head), priority))
+        return None
+
+    def mark_of(self, priority: int) -> tuple[bytes | None, list[bytes]]:
+        """For the check: the mark and the returned entries of a priority."""
+        return self._marks[priority], list(self._returned[priority])
+
+
+def _date(primary: bytes) -> int:
+    date: int = unpack_place(primary)[1]
+    return date

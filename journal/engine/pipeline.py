@@ -1,0 +1,369 @@
+"""
+The write path of one journal: everybody's change goes through here, one after the other.
+
+    enter    under the lock: may we work, what time is it, is a timer due
+    write    append the record, then apply its effect; a refusal before the append changes nothing
+    change   enter and write under the lock, then wait until the record is as durable as was asked
+
+P1  A record is in the log before its effect is applied, and no caller is answered before its record is as durable as it
+    asked for.
+P2  When applying was cut short (an interrupt, an error), the open transaction is thrown away and the log replayed.
+P3  `trouble` is why nothing more is done here: closed, forked, or failed. It never goes away.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from journal.core.effects import Effect
+from journal.core.settings import Settings
+from journal.engine.checkpoints import Checkpoints
+from journal.engine.clock import EngineTime
+from journal.engine.commit import GroupCommit, NotHere
+from journal.engine.keeper import Keeper
+from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
+from journal.engine.log import Log
+from journal.engine.segments import Place, Reader, segment_path
+from journal.engine.state import State
+from journal.engine.stored import DATABASES
+from journal.errors import Invalid, JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
+
+log = logging.getLogger("journal.pipeline")
+R = TypeVar("R")
+
+FULL, OS, NONE = 2, 1, 0
+LEVELS = {"full": FULL, "interval": OS, "none": NONE}
+RETRY_S = 1.0
+TIMER_MAX_S = 60.0
+NEVER = 1 << 63
+
+
+class Deferred(threading.local):
+    """Set by journal.aio on its own thread: syncs are collected and waited for together."""
+
+    waits: dict[Pipeline, int] | None = None
+
+
+deferred = Deferred()
+
+
+class Pipeline:
+    """A journal's lock, log, group commit, state and timers."""
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        settings: Settings,
+        *,
+        keeper: Keeper,
+        time: EngineTime,
+        opening: int,
+        level: int,
+        claim_level: int,
+        sync_s: float,
+        map_bytes: int,
+    ) -> None:
+        self.name = name
+        self.order = int(directory.name)
+        self.settings = settings
+        self.time = time
+        self.keeper = keeper
+        self.level = level
+        self.claim_level = claim_level
+        self.is_writable = True
+        self.lock = threading.Lock()
+        self.due = threading.Condition(self.lock)
+        self.sleeping: dict[object, int] = {}
+        """When each sleeping worker wakes by itself; it is woken when something falls due before."""
+        self.trouble: StorageError | None = None
+        self.is_broken = False
+        """What is in memory may not be what the log says; true only between two lines, or after an interrupt (P2)."""
+        self.changes = 0
+        """Since the last checkpoint."""
+        self.next_token = opening << 40
+        self.timer_at = 0
+        self.tick: Callable[[int], None] = lambda now: None
+        """Set by the timers: does what is due and sets `timer_at`."""
+        self.full_requested = -1
+        """The last offset that somebody wants durable."""
+        self.checkpoints = Checkpoints(self, map_bytes)
+        self.log = Log(directory / "log", name.encode(), settings.segment_bytes_max)
+        self.commit = GroupCommit(self.log, self.lock, name, self._expect, self._failed)
+        self._directory = directory
+        self._map_bytes = map_bytes
+        self._sync_s = sync_s
+        self._is_sync_scheduled = False
+        self._armed_at = NEVER
+
+    # -- opening and closing, on the keeper ---------------------------------------------------------------------------
+
+    def open(self, digest: int | None, *, is_deep: bool) -> None:
+        """Open the rows and replay what the log has after them."""
+        path = self._directory / "rows.mdb"
+        check_before_open(path, digest, is_deep=is_deep)
+        file = LmdbFile(path, DATABASES, map_bytes=self._map_bytes)
+        try:
+            self.state = State(file, self.timer_soon)
+            applied, end = self._replay()
+            self.log.open_at(end, applied, is_clean=digest is not None)
+        except BaseException:
+            file.abandon()
+            self.log.close()
+            raise
+        self.checkpoints.opened(applied)
+
+    def _replay(self) -> tuple[Place, Place]:
+        """Load memory from the rows and apply the records after them; where that begins and ends."""
+        state = self.state
+        state.use()
+        applied = state.load()
+        self.changes = 0
+        self.time.not_before(state.time)
+        reader = Reader(self._directory / "log", self.name.encode(), applied)
+        for place, record, payload in reader:
+            try:
+                state.apply(payload.effect, place.offset)
+            except LmdbError as e:
+                raise translate(e, state.file.path, "cannot apply the log to") from e
+            except (KeyError, TypeError, ValueError, IndexError) as e:
+                raise LogDamaged(
+                    f"{segment_path(reader.directory, place.segment)}: the record at byte {place.position} (offset "
+                    f"{place.offset}) does not fit the rows: {e!r}. Restore the store from a copy"
+                ) from e
+            self.changes += payload.changes
+            self.time.not_before(record.timestamp)
+        state.rebuild_order()
+        self.timer_at = 0
+        return applied, reader.end
+
+    def close(self) -> int | None:
+        """Commit everything and close; the digest of rows.mdb, or None when it could not be committed."""
+        clean = False
+        with self.commit.io, self.lock:
+            if self.trouble is not None and not isinstance(self.trouble, StoreFailed):
+                return None
+            was_failed = self.trouble is not None
+            # Nobody comes any more; who waits for a sync has it when the lock is free again.
+            self.trouble = StoreClosed(f"the journal {self.name} is closed: its store was closed")
+            try:
+                if not self.is_broken and not was_failed:
+                    self.commit.sync_locked()
+                    self.checkpoints.commit_rows()
+                    self.state.file.sync()
+                    clean = True
+            except JournalError as e:
+                log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
+            self.due.notify_all()
+        self.commit.close()
+        with self.commit.io, self.lock:
+            self.state.file.abandon()
+            self.log.close()
+        return digest_of(self._directory / "rows.mdb") if clean else None
+
+    def abandon_after_fork(self, error: StorageError) -> None:
+        """In a forked child: refuse everything, take no lock, touch no file that the parent uses."""
+        self.trouble = error
+        self.lock = threading.Lock()
+        self.due = threading.Condition(self.lock)
+        self.commit.abandon_after_fork()
+        self.log.close()
+
+    def _expect(self, keys: list[bytes]) -> None:
+        """Look up keys together; nothing of it may be used when the lock was given up meanwhile."""
+        if self.trouble is None:
+            self.state.expect([] if self.is_broken else keys)
+
+    def _failed(self, error: StoreFailed) -> None:
+        if self.trouble is None:
+            self.trouble = error
+
+    # -- the path, under the lock -------------------------------------------------------------------------------------
+
+    def enter(self) -> int:
+        """May we work? What time is it? Timers that are due have fired when this returns, and LMDB has all entries."""
+        now = self.enter_to_put()
+        if self.state.pending:
+            self._flush()
+        return now
+
+    def enter_to_put(self) -> int:
+        """The same for one who only puts: new entries may be pending (stored X5)."""
+        if self.trouble is not None:
+            raise self.trouble
+        if self.is_broken or self.checkpoints.is_hold_due:
+            self._attend()
+        now = self.time.now()
+        if now >= self.timer_at:
+            self._flush()
+            self.tick(now)
+        return now
+
+    def _flush(self) -> None:
+        self.is_broken = True
+        try:
+            self.state.flush()
+        except LmdbError as e:
+            raise translate(e, self.state.file.path, "cannot apply changes to") from e
+        self.is_broken = False
+
+    def write(
+        self,
+        effect: Effect,
+        count: int,
+        now: int,
+        level: int,
+        apply: Callable[[int], None],
+        *,
+        is_essential: bool = False,
+    ) -> int:
+        """Append the record of an effect, then apply it; its first offset (P1)."""
+        checkpoints = self.checkpoints
+        if self.changes >= checkpoints.changes_room and not is_essential:
+            raise checkpoints.refusal()
+        # While a sync is under way, records that wait for the next one go with its write.
+        is_lazy = level != OS and (level == NONE or self.commit.is_busy)
+        self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (P2)
+        try:
+            offset = self.log.append(effect, count, now, is_essential, is_lazy)
+        except JournalError as e:
+            self.is_broken = False
+            if isinstance(e, StoreFailed):
+                self.commit.fail(e)
+            raise
+        try:
+            apply(offset)
+        except LmdbError as e:
+            raise translate(e, self.state.file.path, "cannot apply a change to") from e
+        self.is_broken = False
+        self.changes += count
+        if level == FULL:
+            self.full_requested = offset + count - 1
+        elif not self._is_sync_scheduled:
+            self._is_sync_scheduled = True
+            self.keeper.after(self._sync_s, self._sync_later)
+        if self.changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
+            checkpoints.pressed()
+        if self.sleeping:
+            self._rouse(now)
+        return offset
+
+    def _rouse(self, now: int) -> None:
+        next_due = self.state.order.next_due(now)
+        if next_due is not None and next_due < max(self.sleeping.values()):
+            self.due.notify_all()
+
+    def timer_soon(self, date: int) -> None:
+        """A timer is due at this date, or earlier."""
+        if date < self.timer_at:
+            self.timer_at = date
+            self.arm()
+
+    def arm(self) -> None:
+        """Have the keeper tick at `timer_at` when nobody calls."""
+        if self.timer_at < self._armed_at:
+            seconds = self.time.until(self.timer_at)
+            if seconds is not None:
+                self._armed_at = self.timer_at
+                self.keeper.after(min(seconds, TIMER_MAX_S), self._tick_later)
+
+    def level_of(self, durability: str | None, default: int) -> int:
+        """The level that a call asked for."""
+        if durability is None:
+            return default
+        level = LEVELS.get(durability) if type(durability) is str else None
+        if level is None:
+            raise Invalid(f"durability is {durability!r}: it must be one of {', '.join(LEVELS)}")
+        return level
+
+    def _attend(self) -> None:
+        """Make the checkpoint that callers must wait for, or get over a change that was cut short (P2)."""
+        if self.commit.is_own_thread():
+            # It holds `io`, which the keeper may be waiting for.
+            if self.is_broken:
+                raise NotHere
+            return
+        self._expect([])  # others come in meanwhile
+        self.lock.release()
+        try:
+            if self.is_broken:
+                self.keeper.call(self._mend)
+            else:
+                self.checkpoints.hold()
+        finally:
+            self.lock.acquire()
+        if self.trouble is not None:
+            raise self.trouble
+
+    # -- outside of the lock ------------------------------------------------------------------------------------------
+
+    def change(self, level: int, make: Callable[[], tuple[R, int]], key: bytes | None = None) -> R:
+        """
+        Make a change under the lock and return its result when its record is as durable as the level says.
+
+        `make` gives the result and the offset that it rests on. While a sync is under way it is handed over, with the
+        key that it will look up.
+        """
+        if level == FULL and self.commit.is_busy and deferred.waits is None and not self.checkpoints.is_hold_due:
+            try:
+                return self.commit.submit(make, key)
+            except NotHere:
+                log.info("change_handed_back journal=%s", self.name)
+        with self.lock:
+            result, offset = make()
+        if level == FULL and self.log.synced < offset:
+            self.settle(offset)
+        return result
+
+    def settle(self, offset: int) -> None:
+        """Return when an offset is durable."""
+        if deferred.waits is not None:
+            deferred.waits[self] = max(offset, deferred.waits.get(self, -1))
+        else:
+            self.commit.wait(offset)
+
+    def must_settle(self, at: int) -> bool:
+        """Whether a row written at this offset could still vanish although its writer asked for durability."""
+        return self.log.synced < at <= self.full_requested
+
+    # -- on the keeper ------------------------------------------------------------------------------------------------
+
+    def _mend(self) -> None:
+        with self.lock:
+            if self.is_broken and self.trouble is None:
+                self.reload()
+
+    def reload(self) -> None:
+        """Throw the open transaction away and replay the log into a new one (P2)."""
+        log.warning("reload journal=%s", self.name)
+        try:
+            self.log.flush()
+            self.state.file.restart()
+            # A record that was written just before an interrupt stands, although nobody was told.
+            self.log.resume(self._replay()[1])
+        except StorageError as e:
+            self.commit.fail(StoreFailed(f"journal {self.name} could not be reloaded: {e}. Reopen the store"))
+            raise
+        self.is_broken = False
+
+    def _sync_later(self) -> None:
+        self._is_sync_scheduled = False
+        if self.trouble is None and self.log.synced < self.log.next_offset - 1:
+            try:
+                self.commit.sync_now()
+            except StoreFull as e:
+                log.warning("sync_postponed journal=%s error=%s", self.name, e)
+                self._is_sync_scheduled = True
+                self.keeper.after(RETRY_S, self._sync_later)
+
+    def _tick_later(self) -> None:
+        with self.lock:
+            self._armed_at = NEVER
+            if self.trouble is None:
+                self.enter()
+                self.arm()
+                self.due.notify_all()

@@ -1,0 +1,202 @@
+"""
+The producing side of a journal: put, create, put_many, move, delete.
+
+Each verb checks its arguments, takes the lock, lets the pure rules decide on what is stored, hands the effect to the
+pipeline, and waits outside of the lock until its record is as durable as was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from journal.core import effects as fx
+from journal.core import life
+from journal.core import priority as priorities
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey, key_bytes, pack_place
+from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.rows import encode_new, key_size, pack_data, place
+from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.views import Put, PutResult
+from journal.engine.arguments import (
+    ENTRY_OVERHEAD_MAX,
+    Wanted,
+    check_priority,
+    dates_of,
+    listed,
+    owner_bytes,
+    row_of,
+    version_number,
+    wanted,
+)
+from journal.engine.bulk import put_many
+from journal.engine.side import Side
+from journal.errors import Invalid, JournalError
+
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
+
+
+class Producing(Side):
+    """The verbs of producers."""
+
+    def put(
+        self,
+        key: UserKey,
+        data: Any = None,
+        *,
+        priority: int = priorities.DEFAULT,
+        process_date: DateLike | None = None,
+        delay: DurationLike | None = None,
+        expiration: DateLike | None = None,
+        insertion_date: DateLike | None = None,
+        owner: str | None = None,
+        durability: str | None = None,
+    ) -> PutResult:
+        """Add an entry, or merge it into the one with this key; the result says which."""
+        p = self._p
+        limit = p.settings.entry_bytes_max
+        if (
+            type(key) is str
+            and process_date is None
+            and delay is None
+            and expiration is None
+            and insertion_date is None
+            and owner is None
+            and key.isascii()
+            and 0 < len(key) <= KEY_BYTES_MAX
+            and type(priority) is int
+            and 0 <= priority <= PRIORITY_MAX
+            and len(packed := pack_data(data)) + ENTRY_OVERHEAD_MAX <= limit
+        ):
+            # The usual put, without a call for its arguments.
+            raw = key.encode()
+            want = _new(Wanted, (key, raw, packed, priority, None, 0, 0, None, b""))
+        else:
+            want = wanted(key, data, priority, process_date, delay, expiration, insertion_date, owner, limit)
+            raw = want.raw
+        level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
+        return p.change(level, lambda: self._put(want, level, False), raw)
+
+    def create(
+        self,
+        key: UserKey,
+        data: Any = None,
+        *,
+        priority: int = priorities.DEFAULT,
+        process_date: DateLike | None = None,
+        delay: DurationLike | None = None,
+        expiration: DateLike | None = None,
+        insertion_date: DateLike | None = None,
+        owner: str | None = None,
+        durability: str | None = None,
+    ) -> PutResult:
+        """Add an entry; KeyExists when there is one with this key."""
+        p = self._p
+        want = wanted(
+            key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
+        )
+        level = p.level_of(durability, p.level)
+        return p.change(level, lambda: self._put(want, level, True), want.raw)
+
+    def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
+        """Under the lock: the result, and the offset that it rests on."""
+        p = self._p
+        state = p.state
+        key, raw, data, priority, date, delay, expiration, insertion, owner = want
+        now = p.enter_to_put()
+        slot, row = state.lookup(key, raw)
+        if row is not None:
+            return self._merge(want, now, level, is_create)
+        # Nothing is stored of the key: no rule but insertion applies.
+        if insertion is None and date is None:
+            insertion = accepted = now
+            date = now + delay
+        else:
+            insertion, accepted, date = dates_of(want, now)
+        primary = pack_place(priority, date) + slot
+        value = encode_new(
+            primary, insertion, expiration, accepted, p.log.next_offset, owner, raw, key_size(key, raw), data
+        )
+        effect = _new(fx.Put, (primary, value))
+        at = p.write(effect, 1, now, level, lambda _: state.insert(primary, value, expiration, owner))
+        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, date, priority)), at
+
+    def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
+        """Something is stored of the key: the rules decide."""
+        p = self._p
+        p.state.flush()
+        found = self._find(want.key, want.raw, now)
+        new = row_of(want, found.slot, now, p.log.next_offset)
+        decision = life.create(found, new) if is_create else life.put(found, new, p.settings)
+        row = decision.row
+        at = row.at
+        if decision.effect is not None:
+            at = p.write(decision.effect, 1, now, level, partial(p.state.apply, decision.effect))
+        priority, date = place(row.primary)
+        return PutResult(decision.outcome, Cursor(p.order, at), row.version, date, priority), at
+
+    def put_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[PutResult | JournalError]:
+        """
+        Put a group: one record, one sync; all that is not refused stands or falls together.
+
+        The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
+        """
+        return put_many(self._p, self._find, listed(puts, "put_many"), durability)
+
+    def delete(
+        self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
+    ) -> bool:
+        """Remove an entry that is under no active lease; False when there is none."""
+        raw, group = key_bytes(key), owner_bytes(owner)
+        version_number(version)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[bool, int]:
+            now = p.enter()
+            found = self._find(key, raw, now)
+            if found.row is None:
+                return False, -1
+            row = life.change_by_owner(found, key, group, version)
+            effect = fx.Delete(row.primary, key)
+            return True, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+
+        return p.change(level, make)
+
+    def move(
+        self,
+        key: UserKey,
+        *,
+        process_date: DateLike | None = None,
+        delay: DurationLike | None = None,
+        priority: int | None = None,
+        owner: str | None = None,
+        version: int | None = None,
+        durability: str | None = None,
+    ) -> PutResult:
+        """Give an entry that is under no active lease another date or priority."""
+        raw, group = key_bytes(key), owner_bytes(owner)
+        version_number(version)
+        if process_date is not None and delay is not None:
+            raise Invalid("give process_date or delay, not both")
+        if process_date is None and delay is None and priority is None:
+            raise Invalid("move needs a process_date, a delay or a priority")
+        date = None if process_date is None else date_ms(process_date, "process_date")
+        later = None if delay is None else duration_ms(delay, "delay")
+        if priority is not None:
+            check_priority(priority)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[PutResult, int]:
+            now = p.enter()
+            row = life.change_by_owner(self._find(key, raw, now), key, group, version)
+            old_priority, old_date = place(row.primary)
+            target = date if date is not None else old_date if later is None else max(now + later, row.insertion)
+            moved, effect = life.move(row, old_priority if priority is None else priority, target, p.log.next_offset)
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
+            return PutResult("moved", Cursor(p.order, at), moved.version, target, place(moved.primary)[0]), at
+
+        return p.change(level, make)

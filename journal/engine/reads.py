@@ -1,0 +1,74 @@
+"""
+Scans and counts: pages of entries read under the lock, a few hundred at a time, so that nobody is held up for long.
+
+A range of dates is read by one seek for each priority in use; entries outside of it are never visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from journal.core.keys import pack_place
+from journal.core.rows import Row, place
+from journal.core.views import Entry, entry_of
+from journal.engine.pipeline import NEVER, Pipeline
+
+PAGE = 256
+
+
+class Reads:
+    """Reads over all entries of a journal."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._p = pipeline
+
+    def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
+        """Entries in the order of work."""
+        start: bytes | None = pack_place(0, since)
+        while start is not None:
+            page, start = self._page(start, status, since, until)
+            yield from page
+
+    def count(self, status: str | None, since: int, until: int) -> int:
+        """How many; without a range, and nothing left to expire, read from the root pages."""
+        p = self._p
+        with p.lock:
+            now = p.enter()
+            expiring = p.state.next_expiration
+            if since == 0 and until == NEVER and (expiring is None or expiring > now) and p.timer_at > now:
+                entries, processing = p.state.size(), len(p.state.leases)
+                return {None: entries, "P": processing, "W": entries - processing}[status]
+        return sum(1 for _ in self.scan(status, since, until))
+
+    def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[Entry], bytes | None]:
+        """One page from `start` on, and where the next one begins."""
+        p = self._p
+        found: list[tuple[Row, int | None]] = []
+        with p.lock:
+            now = p.enter()
+            state = p.state
+            following: bytes | None = None
+            settle_at = -1
+            for primary, value in state.entries_from(start, PAGE):
+                priority, date = place(primary)
+                if not since <= date < until:
+                    # Jump to the range of this priority, or of the next one.
+                    if date < since:
+                        following = pack_place(priority, since)
+                    else:
+                        following = None if priority == 255 else pack_place(priority + 1, since)
+                    break
+                following = primary + b"\0"
+                held = state.leases.by_primary.get(primary)
+                if status is not None and (held is not None) != (status == "P"):
+                    continue
+                row = state.row(primary, value)
+                if held is None and row.expiration and row.expiration <= now:
+                    continue
+                row = state.counted(row)
+                found.append((row, None if held is None else held.start))
+                if p.must_settle(row.at):
+                    settle_at = max(settle_at, row.at)
+        if settle_at >= 0:
+            p.settle(settle_at)
+        return [entry_of(row) if began is None else entry_of(row, "P", began) for row, began in found], following

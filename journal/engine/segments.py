@@ -1,0 +1,166 @@
+"""
+Reading the log's files: which segments there are, the records in them, and where they end.
+
+A segment is `<first offset, 20 digits>.log`. Behind its last record are zeros (preallocated) or the bytes of an older
+segment (a recycled file): those have lower offsets, so they are never taken for records.
+
+G1  Records are read in the order of their offsets, without a gap, over all segments.
+G2  A bad record is a torn tail when nothing behind it claims that it was durable, and damage otherwise; a record that
+    runs over the end of the file is damage too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from journal.core.limits import RECORD_BYTES_MAX
+from journal.core.record import HEAD, HEAD_BYTES, OVERHEAD, Payload, Record, decode, payload
+from journal.engine.files import check_own, open_file
+from journal.errors import LogDamaged
+
+_NAME = re.compile(r"(\d{20})\.log")
+_CHUNK = 1 << 20
+SEGMENT_BYTES_FIRST = 256 << 10
+"""A segment gets its name when it has so many bytes of prepared space; a shorter one was cut."""
+UNNAMED = "new.log"
+"""A segment that is being prepared."""
+
+
+class Place(NamedTuple):
+    """Where a record begins: its offset, and its segment and position."""
+
+    offset: int
+    segment: int
+    position: int
+
+
+def segment_path(directory: Path, first: int) -> Path:
+    """The file of the segment that begins with this offset."""
+    return directory / f"{first:020d}.log"
+
+
+def list_segments(directory: Path) -> list[int]:
+    """The first offsets of the segments, in order; anything else in the directory is refused."""
+    found = []
+    for name in os.listdir(directory):
+        if name == UNNAMED:
+            continue
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise LogDamaged(f"{directory / name} is not a segment of the log: move it out of the store")
+        check_own(directory / name, is_directory=False)
+        found.append(int(match[1]))
+    return sorted(found)
+
+
+class Reader:
+    """Reads records from a place on, to the end of the log; then `end` tells where that is."""
+
+    def __init__(self, directory: Path, namespace: bytes, start: Place) -> None:
+        self.directory = directory
+        self._namespace = namespace
+        self.end = start
+
+    def __iter__(self) -> Iterator[tuple[Place, Record, Payload]]:
+        segments = list_segments(self.directory)
+        offset, first, position = self.end
+        if first not in segments and offset in segments:
+            # The place is the end of a segment that was let go; the next one begins with the same offset.
+            first, position = offset, 0
+            self.end = Place(offset, first, position)
+        if first not in segments:
+            raise LogDamaged(f"{segment_path(self.directory, first)} is missing: records from {offset} on are lost")
+        while True:
+            path = segment_path(self.directory, first)
+            fd = open_file(path, os.O_RDONLY)
+            try:
+                size = os.fstat(fd).st_size
+                if size < max(position, SEGMENT_BYTES_FIRST):
+                    raise LogDamaged(f"{path} was cut at byte {size}: offset {offset} should be at byte {position}")
+                for place, record in _records(fd, Place(offset, first, position)):
+                    parts = payload(record)
+                    yield place, record, parts
+                    offset = place.offset + parts.changes
+                    position = record.end
+                    self.end = Place(offset, first, position)
+                later = [s for s in segments if s > first]
+                if later and later[0] == offset:
+                    first, position = offset, 0
+                    self.end = Place(offset, first, position)
+                    continue
+                if later:
+                    raise LogDamaged(
+                        f"{path} is damaged at byte {position}: offset {offset} is not readable, but the log goes on at "
+                        f"{later[0]}. Restore the store from a copy"
+                    )
+                self._check_tail(fd, path)
+                return
+            finally:
+                os.close(fd)
+
+    def _check_tail(self, fd: int, path: Path) -> None:
+        """Tell a torn tail from damage (G2)."""
+        offset, _, position = self.end
+        # Records are written only inside of space that was prepared and synced before, and never fill it.
+        head = os.pread(fd, HEAD.size, position)
+        size = os.fstat(fd).st_size
+        is_cut = len(head) < HEAD.size and (position == size or any(head))
+        if len(head) == HEAD.size:
+            found, length = HEAD.unpack(head)[:2]
+            is_cut = found == offset and size < position + HEAD_BYTES + length <= position + RECORD_BYTES_MAX
+        if is_cut and position:
+            raise LogDamaged(
+                f"{path} was cut at byte {size}: the record at byte {position} (offset {offset}) is not whole"
+            )
+        for at, record in survivors(fd, self._namespace, self.end):
+            if record is not None and record.offset - payload(record).behind >= offset:
+                raise LogDamaged(
+                    f"{path} is damaged at byte {position}: offset {offset} is not readable, but the record at byte "
+                    f"{at} (offset {record.offset}) shows that it was durable. Restore the store from a copy"
+                )
+
+
+def _records(fd: int, start: Place) -> Iterator[tuple[Place, Record]]:
+    """The whole records of one segment from a place on, while their offsets follow; `end` is the file position."""
+    size = os.fstat(fd).st_size
+    offset, first, base = start
+    buffer, at = b"", 0
+    while True:
+        record = decode(buffer, at)
+        if record is None:
+            need = OVERHEAD
+            if len(buffer) - at >= HEAD.size:
+                need = min(HEAD_BYTES + HEAD.unpack_from(buffer, at)[1], RECORD_BYTES_MAX)
+            if need <= len(buffer) - at or base + len(buffer) >= size:
+                return
+            base, at = base + at, 0
+            buffer = os.pread(fd, max(_CHUNK, need), base)
+            if len(buffer) < min(need, size - base):
+                return
+            continue
+        if record.offset != offset:
+            return
+        parts_count = payload(record).changes
+        yield Place(offset, first, base + at), record._replace(end=base + record.end)
+        offset += parts_count
+        at = record.end
+
+
+def survivors(fd: int, namespace: bytes, end: Place) -> Iterator[tuple[int, Record | None]]:
+    """
+    Places behind the end that look like records of this or a later offset; None where only the head is readable.
+
+    Found by their namespace field, so that megabytes of zeros cost one memchr.
+    """
+    pattern = len(namespace).to_bytes(4, "big") + namespace
+    rest = os.pread(fd, os.fstat(fd).st_size - end.position, end.position)
+    found = rest.find(pattern)
+    while found >= 0:
+        at = found - HEAD_BYTES
+        if at >= 0 and HEAD.unpack_from(rest, at)[0] >= end.offset:
+            yield end.position + at, decode(rest, at)
+        found = rest.find(pattern, found + 1)

@@ -1,0 +1,299 @@
+"""
+The shape of the project, kept by a test instead of by memory.
+
+T1  Imports go down only, along LAYERS. Every module of the package has a layer.
+T2  The pure layers touch no clock, disk, socket or thread, and use three libraries: the standard one, msgpack and mmh3.
+T3  One module imports lmdb, and it is the engine's.
+T4  No file grows past LINES_MAX without a reason beside its name.
+T5  Nothing unfinished, nothing that sleeps, nothing undocumented, no path of somebody's machine.
+
+Rules are tables at the top; the functions below only read them. A rule that makes a piece of code worse is changed here, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# From the ground up. A module may import from its own row and from the rows above it in this table, which lie below it in
+# the building. The longest name that fits decides. `journal` alone is the public face, the package's __init__.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("journal.errors",),
+    ("journal.core",),
+    ("journal.engine",),
+    ("journal.net",),
+    ("journal", "journal._open", "journal.aio", "journal.testing"),
+    ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
+    ("spark_export",),
+)
+
+# What must not be reached by any chain of imports: (from, except, target, reason).
+UNREACHABLE: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+    ("journal.net", ("journal.net.server",), "journal.engine", "a client is installed where there is no lmdb"),
+    ("journal.net", ("journal.net.server",), "lmdb", "a client is installed where there is no lmdb"),
+    ("journal", (), "spark_export", "the exporter stands on the library, never the other way round"),
+)
+
+PURE = ("journal.errors", "journal.core")
+PURE_LIBRARIES = {"msgpack", "mmh3"}
+# What of the standard library reads a clock, a disk, a socket or a random source, or starts something.
+IMPURE = {
+    *("time", "sched", "signal", "random", "secrets", "uuid"),
+    *("os", "io", "pathlib", "shutil", "tempfile", "glob", "mmap", "fcntl", "sqlite3", "dbm", "shelve", "resource"),
+    *("socket", "socketserver", "select", "selectors", "ssl", "http", "urllib", "asyncio"),
+    *("threading", "_thread", "queue", "concurrent", "multiprocessing", "subprocess", "contextvars"),
+    *("importlib", "ctypes", "logging"),
+}
+IMPURE_CALLS = {
+    "open",
+    "print",
+    "input",
+    "exec",
+    "eval",
+    "__import__",
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "date.today",
+}
+
+LINES_MAX = 450
+LONG_FILES: dict[str, str] = {}  # path: the reason why it is one noun all the same
+
+SLEEPERS: dict[str, str] = {}  # path of a test module: why no clock can be moved there
+
+SKIPPED = {
+    ".git",
+    ".venv",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".benchmarks",
+    "__pycache__",
+    "build",
+    "dist",
+}
+TEXT = {".py", ".md", ".toml", ".sh", ".cfg", ".ini", ".yml", ".yaml", ".txt", ".json"}
+
+UNFINISHED = re.compile(r"\b(?:TO(?:DO)|FIX(?:ME)|X(?:XX))\b")
+SOMEBODYS_PATH = re.compile(r"/(?:home|Users)/[A-Za-z0-9_.-]+/|/(?:root|work)/[A-Za-z0-9_.]")
+
+
+# --- reading the tree -------------------------------------------------------------------------------------------------
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every text file of the checkout. Walked, not asked from git: an unpacked archive is tested as well."""
+    found: list[Path] = []
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        if any(part in SKIPPED or part.endswith((".egg-info", ".journal")) for part in parts) or not path.is_file():
+            continue
+        if path.suffix in TEXT or (not path.suffix and parts[0] in {"scripts", ".ci"}):
+            found.append(path)
+    return tuple(found)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def python_files(*tops: str) -> list[Path]:
+    return [path for path in files() if path.suffix == ".py" and (not tops or path.relative_to(ROOT).parts[0] in tops)]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {module_of(path): path for path in python_files("journal", "spark_export")}
+
+
+def is_under(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@cache
+def imports(module: str) -> tuple[tuple[int, str], ...]:
+    """(line, full name) of everything that a module imports, wherever in it: a hidden import is an import too."""
+    path = modules()[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return tuple(_imports(tree(path), package))
+
+
+def _imports(module: ast.Module, package: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")
+                above = above[: len(above) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            for alias in node.names:
+                # `from journal.core import keys` imports a module, `from journal.core.keys import Key` a name of one.
+                inner = f"{base}.{alias.name}"
+                yield node.lineno, inner if inner in modules() else base
+
+
+def layer(module: str) -> int | None:
+    """The row of LAYERS a module is in; the public face is no roof for whatever else lies in the package."""
+    rows = [
+        (len(package), row)
+        for row, packages in enumerate(LAYERS)
+        for package in packages
+        if (module == package if package == "journal" else is_under(module, package))
+    ]
+    return max(rows)[1] if rows else None
+
+
+def reached(module: str) -> dict[str, str]:
+    """Everything a module leads to, with the module that imports it. Packages above it are not followed: see T1."""
+    found: dict[str, str] = {}
+    pending = [module]
+    while pending:
+        here = pending.pop()
+        for _, target in imports(here):
+            if target not in found:
+                found[target] = here
+                if target in modules():
+                    pending.append(target)
+    return found
+
+
+# --- T1 to T3: layers -------------------------------------------------------------------------------------------------
+
+
+def test_every_module_has_a_layer() -> None:
+    """A new module says where in the building it stands."""
+    assert [module for module in modules() if layer(module) is None] == [], "give it a row in LAYERS"
+
+
+def test_imports_go_down_only() -> None:
+    """No lower layer knows of a higher one."""
+    wrong = []
+    for module, path in modules().items():
+        here = layer(module)
+        for line, target in imports(module):
+            there = layer(target) if is_under(target, "journal") or is_under(target, "spark_export") else None
+            if here is not None and there is not None and there > here:
+                wrong.append(f"{name(path)}:{line} imports {target}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("start", "exceptions", "target", "reason"), UNREACHABLE)
+def test_some_things_are_out_of_reach(start: str, exceptions: tuple[str, ...], target: str, reason: str) -> None:
+    """What a part must do without is not brought in by a detour either."""
+    wrong = []
+    for module in modules():
+        if not is_under(module, start) or any(is_under(module, exception) for exception in exceptions):
+            continue
+        for found, by in reached(module).items():
+            if is_under(found, target):
+                wrong.append(f"{module} reaches {found} through {by}")
+    assert wrong == [], reason
+
+
+def test_pure_layers_use_no_clock_disk_socket_or_thread() -> None:
+    """Rules take `now` as an argument and return what must change: anything else could not be replayed."""
+    wrong = []
+    for module, path in modules().items():
+        if not any(is_under(module, package) for package in PURE):
+            continue
+        for line, target in imports(module):
+            top = target.partition(".")[0]
+            if top in {"journal", "__future__"} or top in PURE_LIBRARIES:
+                continue
+            if top in IMPURE or top not in sys.stdlib_module_names:
+                wrong.append(f"{name(path)}:{line} imports {target}")
+        wrong.extend(
+            f"{name(path)}:{node.lineno} calls {ast.unparse(node.func)}"
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Call) and ".".join(ast.unparse(node.func).split(".")[-2:]) in IMPURE_CALLS
+        )
+    assert wrong == []
+
+
+def test_one_module_imports_lmdb() -> None:
+    """LMDB's traps are known in one place, and nobody can walk past it."""
+    importers = [module for module in modules() if any(is_under(target, "lmdb") for _, target in imports(module))]
+    assert all(is_under(module, "journal.engine") for module in importers), importers
+    assert len(importers) <= 1, importers
+
+
+# --- T4 and T5: files -------------------------------------------------------------------------------------------------
+
+
+def test_files_are_short() -> None:
+    """A file this long holds two nouns, or has a reason that somebody wrote down."""
+    lines = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files()}
+    assert {path: n for path, n in lines.items() if n > LINES_MAX and path not in LONG_FILES} == {}
+
+
+def test_exceptions_are_still_needed() -> None:
+    """An exception that nothing uses any more goes."""
+    lines = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files()}
+    assert [path for path in LONG_FILES if lines.get(path, 0) <= LINES_MAX] == []
+    assert [path for path in SLEEPERS if path not in lines or not list(sleeps(ROOT / path))] == []
+    assert all(reason.strip() for reason in [*LONG_FILES.values(), *SLEEPERS.values()])
+
+
+def test_every_module_has_a_docstring() -> None:
+    """A module says what it owns. An empty __init__ has nothing to say."""
+    assert [name(path) for path in python_files() if tree(path).body and not ast.get_docstring(tree(path))] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    """What is missing is an issue, not a note in the code."""
+    assert matches(UNFINISHED, (path for path in files() if path.suffix != ".md")) == []
+
+
+def test_no_path_of_somebodys_machine() -> None:
+    """The checkout works anywhere."""
+    assert matches(SOMEBODYS_PATH, files()) == []
+
+
+def matches(pattern: re.Pattern[str], paths: Iterator[Path] | tuple[Path, ...]) -> list[str]:
+    return [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def sleeps(path: Path) -> Iterator[int]:
+    for node in ast.walk(tree(path)):
+        is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep"
+        is_import = (
+            isinstance(node, ast.ImportFrom) and node.module == "time" and any(a.name == "sleep" for a in node.names)
+        )
+        if is_call or is_import:
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def test_tests_do_not_sleep() -> None:
+    """A test moves a clock or waits for an event: a sleep is either too short on a busy machine or too long on every other."""
+    wrong = [
+        f"{name(path)}:{line}" for path in python_files("tests") if name(path) not in SLEEPERS for line in sleeps(path)
+    ]
+    assert wrong == []

@@ -1,0 +1,57 @@
+"""
+Everything that a journal shows, in one order: two stores with the same dump cannot be told apart by their users.
+
+What a reopen may change (counters of the process, cursors, the opening number) is not part of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import journal
+from journal.core.rows import decode_successor
+
+
+def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
+    """Entries, leases and buried entries with all their columns. Tokens tell openings apart, so two stores may differ in them."""
+    columns = LEASE if is_token_shown else tuple(name for name in LEASE if name != "token")
+    lines = [f"entry {_columns(entry)}" for entry in pages.scan()]
+    lines += [f"lease {_columns(lease, columns)}" for lease in pages.leases()]
+    lines += _behind(pages)
+    if is_token_shown:
+        lines += [f"finished {token}" for token in pages._p.state.leases.finished]
+    lines += [f"buried {_columns(found.entry)} {found.reason!r} {found.date}" for found in pages.buried()]
+    return sorted(lines)
+
+
+def _behind(pages: journal.Journal) -> list[str]:
+    """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows; `at` is a place in the log."""
+    with pages._p.lock:
+        rows = [decode_successor(slot, value) for slot, value in pages._p.state.rows(b"successors")]
+    return [f"behind {_short(row._replace(at=0))}" for row in rows]
+
+
+LEASE = ("key", "data", "priority", "process_date", "deadline", "token", "timeouts", "version", "consumer")
+
+
+def _columns(value: Any, names: tuple[str, ...] = ()) -> str:
+    chosen = names or tuple(column.name for column in dataclasses.fields(value))
+    return " ".join(f"{name}={_short(getattr(value, name))}" for name in chosen)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:40]}…{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def digest(lines: list[str]) -> str:
+    """A name for a dump."""
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=12).hexdigest()
+
+
+def difference(expected: list[str], found: list[str]) -> str:
+    """What differs, short enough for a message."""
+    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    return "\n".join([*(f"  - {line}" for line in missing[:6]), *(f"  + {line}" for line in extra[:6])])

@@ -1,0 +1,264 @@
+"""
+A random program over the verbs of a journal: the same seed on the same store makes the same calls.
+
+R1  The program reads nothing but its own random numbers and the answers of the journal, so two runs agree call by call.
+R2  Nothing times out or expires while it runs: the clock moves by seconds, leases last for years.
+R3  Each step is one call, and says how durable the journal promised to make it: "full", "os" (in the operating system) or "none".
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import journal
+from journal.testing import ManualClock
+from tests.crash.collide import twin
+
+START_MS = 1_700_000_000_000
+FAR_MS = START_MS + 20 * 365 * 86_400_000
+LEASE = "9000d"
+NAME = "work"
+
+_LONG = b"two blocks of sixteen bytes each"
+KEYS: tuple[str | bytes, ...] = (
+    *(f"key-{n:02}" for n in range(16)),
+    b"key-00",
+    b"\x00\xff",
+    "ключ",
+    "k" * 600,
+    _LONG,
+    twin(_LONG),
+)
+SIZES = (0, 5, 40, 150, 400, 900, 2500, 5000, 9000)
+LARGE = (20_000, 45_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What kind of program a seed makes."""
+
+    seed: int
+    durability: str = "full"
+
+    @property
+    def is_large(self) -> bool:
+        """Some programs write so much that the log changes segments."""
+        return self.seed % 3 == 2
+
+    @property
+    def claims(self) -> str:
+        return "full" if self.seed % 5 == 4 else "os"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        merge = ("merge", "merge", "replace", "debounce", "keep")[self.seed % 5]
+        return {"merge": merge, "segment_bytes_max": 1 << 16, "processing_timeout": LEASE}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that was answered."""
+
+    number: int
+    verb: str
+    level: str
+    answer: str
+    cursor: str | None = None
+
+
+class Program:
+    """Calls a journal at random. `held` are the tokens of leases that it believes to have."""
+
+    def __init__(self, shape: Shape, store: journal.Store, pages: journal.Journal, clock: ManualClock) -> None:
+        self.shape = shape
+        self.store = store
+        self.journal = pages
+        self.clock = clock
+        self.chance = random.Random(f"program:{shape.seed}")
+        self.held: list[int] = sorted(lease.token for lease in pages.leases())
+        self.number = 0
+        self._firm = {"full": "full", "interval": "os", "none": "none"}[shape.durability]
+        self._soft = (
+            "full" if shape.claims == "full" and self._firm == "full" else "os" if self._firm != "none" else "none"
+        )
+
+    def steps(self, calls: int) -> Iterator[Step]:
+        """Make that many calls, one for each step taken from this iterator."""
+        while self.number < calls:
+            yield self.step()
+
+    def step(self) -> Step:
+        """Make the next call. A refusal is an answer like another; any other error is the caller's to judge."""
+        weights = {**VERBS, Program.checkpoint: 6} if self.shape.is_large else VERBS
+        verb = self.chance.choices(list(weights), list(weights.values()))[0]
+        self.number += 1
+        try:
+            level, answer, cursor = verb(self)
+        except journal.Refused as refusal:
+            level, answer, cursor = "none", type(refusal).__name__, None
+        return Step(self.number, verb.__name__, level, answer, cursor)
+
+    def reattach(self, store: journal.Store, pages: journal.Journal) -> None:
+        """Go on with a store that was opened again."""
+        self.store, self.journal = store, pages
+        self.held = sorted(lease.token for lease in pages.leases())
+
+    # -- what a call is made of ------------------------------------------------------------------------------------
+
+    def _key(self) -> str | bytes:
+        return self.chance.choice(KEYS)
+
+    def _data(self) -> Any:
+        sizes = SIZES + LARGE * 4 if self.shape.is_large else SIZES
+        filler = bytes([self.number % 256]) * self.chance.choice(sizes)
+        kind = self.chance.randrange(4)
+        if kind == 0:
+            return filler
+        return {"n": self.number, "filler": filler} if kind == 1 else [self.number, None, True, filler.hex()[:2000]]
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {"priority": self.chance.choice((0, 10, 100, 100, 100, 180, 230))}
+        if self.chance.random() < 0.3:
+            options["delay"] = self.chance.choice((1, 500, 5_000, 86_400_000))
+        if self.chance.random() < 0.3:
+            options["expiration"] = FAR_MS + self.chance.randrange(1000)
+        if self.chance.random() < 0.1:
+            options["insertion_date"] = self.clock.now() - self.chance.randrange(5_000)
+        return options
+
+    def _owner(self, key: str | bytes) -> str | None:
+        """The same key always has the same owner, so that most calls are accepted."""
+        return ("alpha", "beta", None, None, None)[
+            len(str(key)) * 7 % 5 if isinstance(key, bytes) else hash_of(key) % 5
+        ]
+
+    def _pick(self) -> int:
+        """A token: nearly always one that is held."""
+        if not self.held or self.chance.random() < 0.05:
+            return 12345
+        return self.chance.choice(self.held)
+
+    def _drop(self, token: int) -> None:
+        if token in self.held:
+            self.held.remove(token)
+
+    # -- the verbs ---------------------------------------------------------------------------------------------------
+
+    def put(self) -> Answer:
+        key, options, level = self._key(), self._options(), self._firm
+        if self._firm == "os" and self.chance.random() < 0.15:
+            options["durability"], level = "full", "full"
+        return told(level, self.journal.put(key, self._data(), owner=self._owner(key), **options))
+
+    def put_many(self) -> Answer:
+        keys = [self._key() for _ in range(self.chance.randint(1, 6))]
+        puts = [journal.Put(key, self._data(), owner=self._owner(key), **self._options()) for key in keys]
+        results = self.journal.put_many(puts)
+        cursors = [str(r.cursor) for r in results if isinstance(r, journal.PutResult) and r.outcome != "ignored"]
+        return (self._firm if cursors else "none"), ",".join(map(brief, results)), max(cursors, default=None)
+
+    def create(self) -> Answer:
+        key = self._key()
+        return told(self._firm, self.journal.create(key, self._data(), owner=self._owner(key), **self._options()))
+
+    def claim(self) -> Answer:
+        lease = self.journal.claim(consumer=self.chance.choice(("one", "two")), lease=LEASE)
+        if lease is None:
+            return "none", "nothing", None
+        self.held.append(lease.token)
+        return self._soft, f"{lease.key!r} {lease.token} {lease.version}", None
+
+    def claim_many(self) -> Answer:
+        leases = self.journal.claim_many(
+            self.chance.randint(1, 5), consumer=self.chance.choice(("one", "two")), lease=LEASE
+        )
+        self.held.extend(lease.token for lease in leases)
+        return (self._soft if leases else "none"), repr([(lease.key, lease.token) for lease in leases]), None
+
+    def done(self) -> Answer:
+        token = self._pick()
+        self.journal.done(token)
+        self._drop(token)
+        return self._firm, str(token), None
+
+    def done_many(self) -> Answer:
+        tokens = {lease.token: lease for lease in self.journal.leases() if lease.token in self.held}
+        chosen = self.chance.sample(sorted(tokens), min(len(tokens), self.chance.randint(1, 4)))
+        answers = self.journal.done_many([tokens[token] for token in chosen])
+        for token in chosen:
+            self._drop(token)
+        return (self._firm if chosen else "none"), f"{chosen} {answers!r}", None
+
+    def release(self) -> Answer:
+        token = self._pick()
+        self.journal.release(token, delay=self.chance.choice((0, 0, 1_000, 60_000)))
+        self._drop(token)
+        return self._firm, str(token), None
+
+    def extend(self) -> Answer:
+        token = self._pick()
+        self.journal.extend(token, self.chance.choice(("9000d", "9500d")))
+        return self._soft, str(token), None
+
+    def bury(self) -> Answer:
+        token = self._pick()
+        self.journal.bury(token, self.chance.choice(("", "unreadable", "r" * 3000)))
+        self._drop(token)
+        return self._firm, str(token), None
+
+    def retry(self) -> Answer:
+        buried = sorted({repr(found.entry.key): found.entry.key for found in self.journal.buried()}.items())
+        key = self.chance.choice(buried)[1] if buried else self._key()
+        return self._firm, brief(self.journal.retry(key)), None
+
+    def delete(self) -> Answer:
+        key = self._key()
+        is_gone = self.journal.delete(key, owner=self._owner(key))
+        return (self._firm if is_gone else "none"), str(is_gone), None
+
+    def move(self) -> Answer:
+        key = self._key()
+        delay, priority = self.chance.choice((0, 10_000)), self.chance.choice((None, 5, 100))
+        return told(self._firm, self.journal.move(key, delay=delay, priority=priority, owner=self._owner(key)))
+
+    def checkpoint(self) -> Answer:
+        self.store.checkpoint()
+        return ("full" if self._firm != "none" else "none"), "", None
+
+    def advance(self) -> Answer:
+        self.clock.advance(self.chance.choice((1, 40, 1000)))
+        return "none", "", None
+
+
+Answer = tuple[str, str, str | None]
+
+
+def told(level: str, result: journal.PutResult) -> Answer:
+    """An ignored put changed nothing and promises nothing; its cursor is that of an earlier one."""
+    if result.outcome == "ignored":
+        return "none", brief(result), None
+    return level, brief(result), str(result.cursor)
+
+
+def brief(result: Any) -> str:
+    """An answer without the cursor, which counts records and not calls."""
+    if isinstance(result, Exception):
+        return type(result).__name__
+    if isinstance(result, journal.PutResult):
+        return f"{result.outcome} {result.version} {result.process_date} {result.priority}"
+    return repr(result)
+
+
+def hash_of(text: str) -> int:
+    """The same number in every process."""
+    return sum(text.encode())
+
+
+VERBS: dict[Callable[[Program], Answer], int] = {
+    Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
+    Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
+    Program.move: 5, Program.checkpoint: 2, Program.advance: 5,
+}  # fmt: skip

@@ -1,0 +1,75 @@
+"""
+Small helpings of the campaigns, so that every test run has a taste of each; `.ci/run` serves them in full.
+
+They run as programs, as people run them: a campaign forks, and kills what it started.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.crash.campaign import PROJECT
+from tests.crash.collide import twin
+from tests.crash.strace import strace_missing
+
+
+def run(*arguments: str) -> str:
+    command = [sys.executable, "-m", "tests.crash", *arguments]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def skip_without_strace() -> None:
+    if (why := strace_missing()) is not None:
+        pytest.skip(why)
+
+
+def test_killed_store_keeps_what_was_acknowledged() -> None:
+    """kill -9 at random and at named points loses nothing that was answered."""
+    assert "nothing acknowledged was lost" in run("kill", "--cycles", "6", "--seed", "11")
+
+
+def test_power_cut_loses_nothing_at_full() -> None:
+    """Every simulated power cut leaves what was answered at `full`, whole calls only."""
+    skip_without_strace()
+    assert "none broke a promise" in run("power", "--states", "150", "--durability", "full", "--seed", "21")
+
+
+def test_power_cut_leaves_a_prefix_at_interval() -> None:
+    """At `interval` the state after some whole call is found, not before what was called durable."""
+    skip_without_strace()
+    assert "none broke a promise" in run("power", "--states", "150", "--durability", "interval", "--seed", "31")
+
+
+@pytest.mark.parametrize("fault", ["fdatasync:EIO", "pwrite64:ENOSPC+"])
+def test_failing_system_call_is_survived(fault: str) -> None:
+    """A failed call is told as it is, and everything answered is there afterwards."""
+    skip_without_strace()
+    run("faults", "--only", fault, "--last", "9", "--step", "3")
+
+
+def test_short_write_is_completed() -> None:
+    """A pwrite that takes half of its bytes is no error."""
+    run("faults", "--only", "pwrite64:SHORT", "--last", "9", "--step", "3")
+
+
+def test_damage_is_named() -> None:
+    """Damaged files give an error with their name, or show what they showed."""
+    run("damage", "--seeds", "1", "--each", "1")
+
+
+def test_mutant_is_caught() -> None:
+    """A campaign notices an engine that acknowledges before it syncs."""
+    skip_without_strace()
+    assert "ack-before-sync caught" in run("mutants", "--only", "ack-before-sync")
+
+
+def test_twins_collide() -> None:
+    """The keys made to collide do, and differ."""
+    mmh3 = pytest.importorskip("mmh3")
+    key = b"two blocks of sixteen bytes each"
+    assert twin(key) != key and mmh3.mmh3_x64_128_digest(twin(key)) == mmh3.mmh3_x64_128_digest(key)

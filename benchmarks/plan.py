@@ -1,0 +1,44 @@
+"""How much is measured: the full run and `--quick`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    rounds: int = 40
+    """Rounds of single calls."""
+    calls: int = 50
+    """Synced calls in a round; calls that are not synced run ten times as many."""
+    batch_rounds: int = 30
+    batch: int = 1_000
+    thread_rounds: int = 12
+    threads: int = 16
+    many: int = 1_000_000
+    """Entries waiting in the large store."""
+    few: int = 1_000
+    processing: int = 100_000
+    future_per_priority: int = 400
+    reopen_few: int = 10_000
+    reopen_rounds: int = 7
+    pause_seconds: float = 5.0
+
+    @property
+    def unsynced_calls(self) -> int:
+        return self.calls * 10
+
+
+FULL = Plan()
+QUICK = Plan(
+    rounds=12,
+    batch_rounds=8,
+    thread_rounds=5,
+    many=100_000,
+    future_per_priority=100,
+    reopen_rounds=3,
+    pause_seconds=1.5,
+)
+
+SECTIONS = ("synced", "unsynced", "batches", "threads", "memory", "reopen", "waiting", "processing", "future", "pauses")
+"""The parts of the report, for `--only`."""

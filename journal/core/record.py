@@ -57,24 +57,21 @@ class Payload(NamedTuple):
     effect: Effect
 
 
-class Encoder:
-    """Makes the records of one namespace; for one thread at a time."""
+def encoder(namespace: bytes) -> Callable[[int, int, int, int, Effect], bytes]:
+    """A function that makes the records of one namespace; for one thread at a time."""
+    names = len(namespace)
+    pack_head = struct.Struct(f">QIQBI{names}sI").pack
+    # Making a packer for each record would cost twice the packing.
+    pack: Callable[[Any], bytes] = msgpack.Packer(autoreset=True).pack
 
-    def __init__(self, namespace: bytes) -> None:
-        self._namespace = namespace
-        self._names = len(namespace)
-        self._head = struct.Struct(f">QIQBI{self._names}sI").pack
-        # Making a packer for each record would cost twice the packing.
-        self._pack: Callable[[Any], bytes] = msgpack.Packer(autoreset=True).pack
-
-    def encode(self, offset: int, timestamp: int, behind: int, count: int, effect: Effect) -> bytes:
-        """The bytes of one of our records."""
+    def encode(offset: int, timestamp: int, behind: int, count: int, effect: Effect) -> bytes:
         verb, attribute = _ATTRIBUTES[type(effect)]
-        data = self._pack((verb, behind, count, *effect))
+        data = pack((verb, behind, count, *effect))
         size = len(data) + 4
-        names = self._names
-        record = self._head(offset, names + size + 8, timestamp, attribute, names, self._namespace, size) + data
+        record = pack_head(offset, names + 8 + size, timestamp, attribute, names, namespace, size) + data
         return record + _pack_u32(crc32(record))
+
+    return encode
 
 
 def decode(buffer: bytes, at: int = 0) -> Record | None:

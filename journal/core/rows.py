@@ -45,6 +45,7 @@ PROCESSING = ord("P")
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 _PLAIN = frozenset((bytes, str, int, float, bool, type(None)))
 _BIN8 = b"\xc4"
+_BINARY = [_BIN8 + bytes((size,)) for size in range(256)]
 _packb = msgpack.packb
 _unpackb = msgpack.unpackb
 
@@ -90,7 +91,7 @@ def pack_data(data: Any) -> bytes:
     if type(data) is bytes:
         size = len(data)
         if size < 256:
-            return _BIN8 + bytes((size,)) + data
+            return _BINARY[size] + data
     try:
         packed: bytes = _packb(data)
         if type(data) not in _PLAIN:
@@ -144,6 +145,12 @@ def encode_new(
 ) -> bytes:
     """The bytes of a new entry; `size` is what `key_size` gives for its key."""
     body = _entry_pack(insertion, expiration, accepted, at, 1, 0, len(owner), size) + owner + raw + data
+    return _crc_pack(crc32(primary + body)) + body
+
+
+def encode_usual(primary: bytes, now: int, at: int, raw: bytes, data: bytes) -> bytes:
+    """The bytes of a new entry with a text key and no options, due now."""
+    body = _entry_pack(now, 0, now, at, 1, 0, 0, len(raw)) + raw + data
     return _crc_pack(crc32(primary + body)) + body
 
 

@@ -82,7 +82,7 @@ class Checkpoints:
         if room <= 0:
             self.full = f"the rows of journal {p.name} fill nine tenths of their map: open with more map_bytes"
         self.changes_room = room // CHANGE_BYTES_MAX
-        p.log.bytes_limit = p.log.bytes_written + room // 2
+        p.log.limit(rows_bytes=room // 2)
         self._bytes_from = p.log.bytes_written
         self.press_changes = self.press_bytes = 0
 

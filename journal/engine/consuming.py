@@ -23,6 +23,7 @@ from journal.core.views import PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, reason_text
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
+from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import FULL
 from journal.engine.side import Side
 from journal.engine.worker import work
@@ -76,17 +77,22 @@ class Consuming(Side):
         duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
-            now = p.enter()
+            now = p.enter_unflushed()
             state = p.state
+            slow_from = p.settings.slow_from
             row: Row | None = None
             while row is None:
                 # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
                 p.is_broken = True
-                item = state.take_one(now, p.settings.slow_from) or (state.take_one(now, 256) if is_idle else None)
-                if item is None:
+                if state.pending:
+                    row = state.take_pending(now, slow_from)
+                if row is None:
+                    p.flush()
+                    p.is_broken = True
+                    row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
+                if row is None:
                     p.is_broken = False
                     return None
-                row = state.row(*item)
                 if row.expiration and row.expiration <= now:
                     self._expire(row, now)
                     row = None
@@ -97,14 +103,18 @@ class Consuming(Side):
             effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
             p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
             try:
-                offset = p.write(effect, 1, now, level, partial(state.claim_one, effect, row), is_essential=True)
+                offset = p.append(effect, 1, now, level, is_essential=True)
             except JournalError:
                 if not p.is_broken:  # refused: the entry goes back into the order
                     state.order.added(row.primary, len(state.leases))
                 raise
+            try:
+                held = state.claim_one(effect, row, offset)
+            except LmdbError as e:
+                raise p.misapplied(e) from e
+            p.applied(offset, 1, now, level)
             if deadline < p.timer_at:
                 p.timer_soon(deadline)
-            held = state.leases.by_primary[row[0]]
             settle_at = offset if level == FULL else -1
             if p.log.synced < p.full_requested and p.must_settle(row.at):
                 settle_at = max(settle_at, row.at)
@@ -184,19 +194,30 @@ class Consuming(Side):
         number = token if type(token) is int else _number(token)
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        p.change(level, lambda: self._done(number, level))
+        if level == FULL and p.commit.io.locked():
+            p.change(level, lambda: self._done(number, level))
+            return
+        with p.lock:  # the same, without a call for each step
+            _, at = self._done(number, level)
+        if level == FULL and p.log.synced < at:
+            p.settle(at)
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
         p = self._p
-        now = p.enter()
+        now = p.enter_unflushed()
         leases = p.state.leases
         held = leases.by_token.get(token)
         if held is None and token in leases.finished:
             return None, p.log.next_offset - 1
         items = self._done_items(token, held, now, p.log.next_offset)
-        effect = _new(fx.Done, (items,))
-        return None, p.write(effect, 1, now, level, lambda _: p.state.done(items), is_essential=True)
+        offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
+        try:
+            p.state.done(items)
+        except LmdbError as e:
+            raise p.misapplied(e) from e
+        p.applied(offset, 1, now, level)
+        return None, offset
 
     def done_many(self, leases: Iterable[Lease | int], *, durability: str | None = None) -> list[JournalError | None]:
         """Finish many leases with one record; None or the error of each, in order."""
@@ -234,6 +255,7 @@ class Consuming(Side):
             life.check_lease(token, None if held is None else held.token, 0 if held is None else held.deadline, now)
             raise AssertionError  # check_lease refused
         if held.has_successor:
+            self._p.flush()
             return [held.primary, held.key, token, *life.promote(self._p.state.holding(held), offset)]
         return [held.primary, held.key, token, None, None]
 

@@ -43,7 +43,7 @@ class Journal(Producing, Consuming):
         """Go on with other settings."""
         with self._p.lock:
             self._p.settings = settings
-            self._p.log.segment_bytes_max = settings.segment_bytes_max
+            self._p.log.limit(segment_bytes=settings.segment_bytes_max)
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"

@@ -12,6 +12,8 @@ W5  Only segments that two checkpoints have passed are reused or removed (LMDB's
 
 W6  A failed sync is StoreFailed, whoever asked for it. Group commit syncs through a descriptor of its own: the kernel
     reports a failed write-back once for each open file.
+W7  What is about to be synced is given to the disk at once (POSIX_FADV_DONTNEED begins to write dirty pages): it works on
+    it while its effect is applied. Only a hint: the sync decides.
 
 All methods but `extend_ahead` are called under the journal's lock.
 """
@@ -25,7 +27,7 @@ from pathlib import Path
 
 from journal.core.effects import Effect
 from journal.core.limits import RECORD_BYTES_MAX
-from journal.core.record import Encoder
+from journal.core.record import encoder
 from journal.engine.files import open_file, storage_error, sync_directory
 from journal.engine.segments import (
     SEGMENT_BYTES_FIRST,
@@ -56,7 +58,7 @@ class Log:
         self.directory = directory
         self.namespace = namespace
         self.segment_bytes_max = segment_bytes_max
-        self._encode = Encoder(namespace).encode
+        self._encode = encoder(namespace)
         self.fd = -1
         self.sync_fd = -1
         """The same file once more, for group commit (W6)."""
@@ -64,6 +66,8 @@ class Log:
         self.position = 0
         """Where the next record goes."""
         self.allocated = 0
+        self._free_until = 0
+        """Up to this position a record may be written without a look at any limit; 0: look first."""
         self.next_offset = 0
         self.synced = -1
         """The last offset that is durable."""
@@ -140,35 +144,47 @@ class Log:
 
     # -- appending --------------------------------------------------------------------------------------------------
 
-    def append(self, effect: Effect, count: int, now: int, is_essential: bool, is_lazy: bool) -> int:
-        """Write a record and return its first offset. A refusal changes nothing (W1)."""
+    def append(self, effect: Effect, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool) -> int:
+        """
+        Write a record and return its first offset. A refusal changes nothing (W1).
+
+        Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
+        """
         offset = self.next_offset
         record = self._encode(offset, now, offset - self.synced, count, effect)
         size = len(record)
-        if self.bytes_written + size > self.bytes_limit and not is_essential:
-            raise StoreFull("the rows are about to fill their map: wait for a checkpoint, or open with more map_bytes")
-        end = self.position + size
-        if end > self.allocated - RESERVE or end > self.segment_bytes_max:
-            self._make_room(size, is_essential)
-        if is_lazy:
-            if self._pending_bytes + size > BUFFER_MAX:
-                self.flush()
-            if not self._pending:
-                self._pending_at, self._pending_bytes = self.position, 0
-            self._pending.append(record)
-            self._pending_bytes += size
+        if self.position + size > self._free_until:
+            self._look_for_room(size, is_essential)
+        position = self.position
+        if is_lazy or self._pending:
+            self._buffer(record, is_lazy)
         else:
-            if self._pending:
-                self.flush()
             try:
-                if os.pwrite(self.fd, record, self.position) != size:
-                    self._write(record, self.position)
+                if os.pwrite(self.fd, record, position) != size:
+                    self._write(record, position)
+                if is_awaited:
+                    os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)  # W7
             except OSError as e:
                 raise storage_error(e, "cannot write to the log") from e
-        self.position += size
+        self.position = position + size
         self.bytes_written += size
         self.next_offset = offset + count
         return offset
+
+    def _buffer(self, record: bytes, is_lazy: bool) -> None:
+        """Keep a record for a later write, or write it with those that were kept."""
+        if self._pending_bytes + len(record) > BUFFER_MAX:
+            self.flush()
+        if not self._pending:
+            self._pending_at, self._pending_bytes = self.position, 0
+        self._pending.append(record)
+        self._pending_bytes += len(record)
+        if not is_lazy:
+            try:
+                self.flush()
+            except StorageError:
+                self._pending_bytes -= len(self._pending.pop())
+                raise
 
     def resume(self, end: Place) -> None:
         """Go on where the records in the OS end, after an interrupted append."""
@@ -195,6 +211,25 @@ class Log:
         _write_all(self.fd, data, position)
 
     # -- space ------------------------------------------------------------------------------------------------------
+
+    def limit(self, *, rows_bytes: int | None = None, segment_bytes: int | None = None) -> None:
+        """Change how much may be written until the next checkpoint, or to a segment."""
+        if rows_bytes is not None:
+            self.bytes_limit = self.bytes_written + rows_bytes
+        if segment_bytes is not None:
+            self.segment_bytes_max = segment_bytes
+        self._free_until = 0
+
+    def _look_for_room(self, size: int, is_essential: bool) -> None:
+        """Find out how far we may write without another look, and prepare space when that is not enough."""
+        if self.bytes_written + size > self.bytes_limit and not is_essential:
+            raise StoreFull("the rows are about to fill their map: wait for a checkpoint, or open with more map_bytes")
+        end = self.position + size
+        if end > self.allocated - RESERVE or end > self.segment_bytes_max:
+            self._make_room(size, is_essential)
+        self._free_until = min(
+            self.allocated - RESERVE, self.segment_bytes_max, self.position + self.bytes_limit - self.bytes_written
+        )
 
     def _make_room(self, size: int, is_essential: bool) -> None:
         """Prepare space for a record (W2, W4), in this segment or the next."""
@@ -253,7 +288,7 @@ class Log:
             fd, sync_fd, allocated = self._new_segment(self.next_offset)
             self._retired += (self.fd, self.sync_fd)
             self.fd, self.sync_fd, self.allocated = fd, sync_fd, allocated
-            self.first, self.position = self.next_offset, 0
+            self.first, self.position, self._free_until = self.next_offset, 0, 0
             self._segments.append(self.first)
             self.synced = self.next_offset - 1
 

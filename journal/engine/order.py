@@ -11,6 +11,9 @@ O2  Memory is bounded by the leases: a heap that outgrows them is dropped and th
 O3  `head` of a priority is a lower bound of its waiting entries; a priority whose head is due is in `ready`, else it is
     in the `future` heap under its head's date or an earlier one. Stale bounds cost one look, never a wrong answer.
 
+O4  `_beyond` of a priority, where known, is a lower bound of the waiting entries at or above the mark that LMDB has. It
+    tells whether an entry that only memory has yet is the next one, without a look at LMDB.
+
 So a claim walks over no entry that is processing or in the future, and looks only at priorities that are due.
 """
 
@@ -25,6 +28,7 @@ from journal.core.keys import pack_place, unpack_place
 RETURNED_MAX = 4096
 FUTURE_MAX = 1024
 _ALL = (1 << 256) - 1
+_LAST = b"\xff" * 27
 
 
 class Entries(Protocol):
@@ -59,6 +63,7 @@ class Order:
         self._returned: list[list[bytes]] = [[] for _ in range(256)]
         self._future: list[tuple[int, int]] = []
         self._ready = 0
+        self._beyond: dict[int, bytes] = {}
 
     def rebuild(self, entries: Entries) -> None:
         """From what LMDB holds: one seek for each priority in use."""
@@ -69,10 +74,16 @@ class Order:
             self.added(first, 0)
             priority = first[0] + 1
 
-    def added(self, primary: bytes, leases: int) -> bool:
-        """An entry waits at this primary key (O1, O3); True when it is the new head of its priority."""
+    def stored(self) -> None:
+        """LMDB has got entries that only memory had (O4)."""
+        self._beyond.clear()
+
+    def added(self, primary: bytes, leases: int, is_stored: bool = True) -> None:
+        """An entry waits at this primary key (O1, O3), in LMDB or only in memory as yet."""
         priority = primary[0]
         mark = self._marks[priority]
+        if is_stored and self._beyond:
+            self._beyond.pop(priority, None)
         if mark is None:
             self._marks[priority] = primary
         elif primary < mark:
@@ -81,9 +92,10 @@ class Order:
             if len(heap) > RETURNED_MAX and len(heap) > leases:  # O2
                 self._marks[priority] = heap[0]
                 heap.clear()
+                self._beyond.pop(priority, None)
         head = self._heads[priority]
         if head is not None and head <= primary:
-            return False
+            return
         self._heads[priority] = primary
         heappush(self._future, (_date(primary), priority))
         if len(self._future) > FUTURE_MAX:
@@ -91,7 +103,6 @@ class Order:
                 (_date(head), p) for p, head in enumerate(self._heads) if head is not None and not self._ready >> p & 1
             ]
             heapify(self._future)
-        return True
 
     def added_many(self, primaries: list[bytes], leases: int) -> None:
         """The same for many, sorted: most are above the mark, where nothing is to be done."""
@@ -138,6 +149,33 @@ class Order:
                         break
             self._marks[priority] = head + b"\0"
         return taken
+
+    def take_new(self, primary: bytes, now: int, entries: Entries, below: int) -> bool:
+        """Take the first due one of the entries that only memory has; False when another may come before it."""
+        future = self._future
+        while future and future[0][0] <= now:
+            self._ready |= 1 << heappop(future)[1]
+        ready = self._ready
+        priority = primary[0]
+        if priority >= below or ready & -ready != 1 << priority:
+            return False
+        heap = self._returned[priority]
+        if heap:
+            if heap[0] != primary:
+                return False
+            while heap and heap[0] == primary:
+                heappop(heap)
+            self._heads[priority] = primary
+            return True
+        bound = self._beyond.get(priority)
+        if bound is None:
+            bound = entries.key() if entries.set_range(self._marks[priority] or primary) else _LAST
+            self._beyond[priority] = bound
+        if bound <= primary:
+            return False
+        self._heads[priority] = primary
+        self._marks[priority] = primary + b"\0"
+        return True
 
     def take_one(
         self, now: int, entries: Entries, processing: Container[bytes], below: int

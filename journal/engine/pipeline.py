@@ -186,24 +186,25 @@ class Pipeline:
 
     def enter(self) -> int:
         """May we work? What time is it? Timers that are due have fired when this returns, and LMDB has all entries."""
-        now = self.enter_to_put()
-        if self.state.pending:
-            self._flush()
+        now = self.enter_unflushed()
+        if self.state.pending or self.state.lent:
+            self.flush()
         return now
 
-    def enter_to_put(self) -> int:
-        """The same for one who only puts: new entries may be pending (stored X5)."""
+    def enter_unflushed(self) -> int:
+        """The same for put, claim and done, which can do with entries that LMDB does not have yet (stored X5)."""
         if self.trouble is not None:
             raise self.trouble
         if self.is_broken or self.checkpoints.is_hold_due:
             self._attend()
         now = self.time.now()
         if now >= self.timer_at:
-            self._flush()
+            self.flush()
             self.tick(now)
         return now
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Have LMDB take all entries."""
         self.is_broken = True
         try:
             self.state.flush()
@@ -222,35 +223,47 @@ class Pipeline:
         is_essential: bool = False,
     ) -> int:
         """Append the record of an effect, then apply it; its first offset (P1)."""
-        checkpoints = self.checkpoints
-        if self.changes >= checkpoints.changes_room and not is_essential:
-            raise checkpoints.refusal()
+        offset = self.append(effect, count, now, level, is_essential=is_essential)
+        try:
+            apply(offset)
+        except LmdbError as e:
+            raise self.misapplied(e) from e
+        self.applied(offset, count, now, level)
+        return offset
+
+    def append(self, effect: Effect, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
+        """The first half of `write`: the caller applies the effect and says `applied`, or `misapplied`."""
+        if self.changes >= self.checkpoints.changes_room and not is_essential:
+            raise self.checkpoints.refusal()
         # While a sync is under way, records that wait for the next one go with its write.
         is_lazy = level != OS and (level == NONE or self.commit.is_busy)
         self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (P2)
         try:
-            offset = self.log.append(effect, count, now, is_essential, is_lazy)
+            return self.log.append(effect, count, now, is_essential, is_lazy, level == FULL)
         except JournalError as e:
             self.is_broken = False
             if isinstance(e, StoreFailed):
                 self.commit.fail(e)
             raise
-        try:
-            apply(offset)
-        except LmdbError as e:
-            raise translate(e, self.state.file.path, "cannot apply a change to") from e
+
+    def misapplied(self, error: LmdbError) -> StorageError:
+        """What to raise when LMDB refused a change; it is mended before the next one."""
+        return translate(error, self.state.file.path, "cannot apply a change to")
+
+    def applied(self, offset: int, count: int, now: int, level: int) -> None:
+        """The second half of `write`."""
         self.is_broken = False
-        self.changes += count
+        changes = self.changes = self.changes + count
         if level == FULL:
             self.full_requested = offset + count - 1
         elif not self._is_sync_scheduled:
             self._is_sync_scheduled = True
             self.keeper.after(self._sync_s, self._sync_later)
-        if self.changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
+        checkpoints = self.checkpoints
+        if changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
             checkpoints.pressed()
         if self.sleeping:
             self._rouse(now)
-        return offset
 
     def _rouse(self, now: int) -> None:
         next_due = self.state.order.next_due(now)

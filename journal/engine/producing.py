@@ -17,7 +17,7 @@ from journal.core import priority as priorities
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey, key_bytes, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
-from journal.core.rows import encode_new, key_size, pack_data, place
+from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import (
@@ -32,6 +32,8 @@ from journal.engine.arguments import (
     wanted,
 )
 from journal.engine.bulk import put_many
+from journal.engine.lmdbfile import LmdbError
+from journal.engine.pipeline import FULL
 from journal.engine.side import Side
 from journal.errors import Invalid, JournalError
 
@@ -70,14 +72,19 @@ class Producing(Side):
             and 0 <= priority <= PRIORITY_MAX
             and len(packed := pack_data(data)) + ENTRY_OVERHEAD_MAX <= limit
         ):
-            # The usual put, without a call for its arguments.
+            # The usual put, without a call for each step.
             raw = key.encode()
-            want = _new(Wanted, (key, raw, packed, priority, None, 0, 0, None, b""))
-        else:
-            want = wanted(key, data, priority, process_date, delay, expiration, insertion_date, owner, limit)
-            raw = want.raw
-        level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        return p.change(level, lambda: self._put(want, level, False), raw)
+            level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
+            if level == FULL and p.commit.io.locked():
+                return p.change(level, lambda: self._put_usual(key, raw, packed, priority, level), raw)
+            with p.lock:
+                result, at = self._put_usual(key, raw, packed, priority, level)
+            if level == FULL and p.log.synced < at:
+                p.settle(at)
+            return result
+        want = wanted(key, data, priority, process_date, delay, expiration, insertion_date, owner, limit)
+        level = p.level_of(durability, p.level)
+        return p.change(level, lambda: self._put(want, level, False), want.raw)
 
     def create(
         self,
@@ -100,12 +107,31 @@ class Producing(Side):
         level = p.level_of(durability, p.level)
         return p.change(level, lambda: self._put(want, level, True), want.raw)
 
+    def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
+        """`_put` of a text key without options."""
+        p = self._p
+        state = p.state
+        now = p.enter_unflushed()
+        slot, row = state.lookup(key, raw)
+        if row is not None:
+            return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, False)
+        at = p.log.next_offset
+        primary = pack_place(priority, now) + slot
+        value = encode_usual(primary, now, at, raw, data)
+        p.append(_new(fx.Put, (primary, value)), 1, now, level)
+        try:
+            state.insert(_new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value)
+        except LmdbError as e:
+            raise p.misapplied(e) from e
+        p.applied(at, 1, now, level)
+        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, now, priority)), at
+
     def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
         state = p.state
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
-        now = p.enter_to_put()
+        now = p.enter_unflushed()
         slot, row = state.lookup(key, raw)
         if row is not None:
             return self._merge(want, now, level, is_create)
@@ -115,18 +141,17 @@ class Producing(Side):
             date = now + delay
         else:
             insertion, accepted, date = dates_of(want, now)
+        at = p.log.next_offset
         primary = pack_place(priority, date) + slot
-        value = encode_new(
-            primary, insertion, expiration, accepted, p.log.next_offset, owner, raw, key_size(key, raw), data
-        )
-        effect = _new(fx.Put, (primary, value))
-        at = p.write(effect, 1, now, level, lambda _: state.insert(primary, value, expiration, owner))
+        value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
+        row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
+        p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
         return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, date, priority)), at
 
     def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""
         p = self._p
-        p.state.flush()
+        p.flush()
         found = self._find(want.key, want.raw, now)
         new = row_of(want, found.slot, now, p.log.next_offset)
         decision = life.create(found, new) if is_create else life.put(found, new, p.settings)

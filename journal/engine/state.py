@@ -24,21 +24,22 @@ PENDING_MAX = 256
 class State(Stored):
     """What is stored, and how it changes."""
 
-    def insert(self, primary: bytes, value: bytes, expiration: int, owner: bytes) -> None:
-        """A new entry, waiting (X1)."""
-        if primary[25]:
+    def insert(self, row: Row, value: bytes) -> None:
+        """A new entry, waiting, and its bytes (X1)."""
+        primary = row[0]
+        if is_stored := primary[25] > 0:
             self._put(primary, value, db=self._entries)
             self._put(primary[9:], primary, db=self._keys)
             self.collisions += 1
         else:
-            self.pending[primary[9:]] = (primary, value)
+            self.pending[primary[9:]] = (row, value)
             if len(self.pending) >= PENDING_MAX:
                 self.flush()
-        self.order.added(primary, len(self.leases.by_token))
-        if expiration:
-            self._expires(primary, expiration)
-        if owner:
-            self._put(owner_key(owner, primary), b"", db=self._owners)
+        self.order.added(primary, len(self.leases.by_token), is_stored)
+        if row[2]:
+            self._expires(primary, row.expiration)
+        if row[7]:
+            self._put(owner_key(row.owner, primary), b"", db=self._owners)
 
     def insert_many(self, items: list[tuple[bytes, bytes]], extras: list[tuple[bytes, int, bytes]]) -> None:
         """New entries in bulk, sorted, with ordinal 0; `extras`: (primary, expiration, owner) of those that have one."""
@@ -69,11 +70,10 @@ class State(Stored):
         if not self._delete(name, db=database):
             raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
 
-    def _remove(self, primary: bytes, owner: bytes, *, has_heir: bool) -> None:
-        """An entry goes; its slot stays when an heir takes it."""
+    def _remove(self, primary: bytes, owner: bytes) -> None:
+        """An entry goes; an heir brings its own keys row (X5)."""
         self._must_delete(primary, self._entries, "entries")
-        if not has_heir:
-            self._must_delete(primary[9:], self._keys, "keys")
+        self._must_delete(primary[9:], self._keys, "keys")
         if primary[25]:
             self.collisions -= 1
         if owner:
@@ -87,11 +87,10 @@ class State(Stored):
 
     def _inherit(self, held: Held, primary: bytes | None, value: bytes | None) -> None:
         """An entry under a lease is gone; its successor, if any, takes the slot (life L4)."""
-        self._remove(held.primary, held.owner, has_heir=primary is not None)
+        self._remove(held.primary, held.owner)
         if primary is not None and value is not None:
             self._must_delete(primary[9:], self._successors, "successors")
-            row = decode_entry(primary, value)
-            self.insert(primary, value, row.expiration, row.owner)
+            self.insert(decode_entry(primary, value), value)
 
     def claim(self, effect: fx.Claim, offset: int, rows: list[Row] | None = None) -> list[Held]:
         """Leases begin; `rows` are the entries as stored, when the caller has read them."""
@@ -116,22 +115,26 @@ class State(Stored):
         self.leases.trim()
         return begun
 
-    def claim_one(self, effect: fx.Claim, row: Row, offset: int) -> None:
+    def claim_one(self, effect: fx.Claim, row: Row, offset: int) -> Held:
         """One lease begins; `claim` for the usual case."""
         consumer, start, deadline, token, items = effect
         primary, _, expiration, _, _, _, _, owner, key, _ = row
         held = Held(primary, key, owner, expiration, items[2], items[3], start, deadline, token, offset, consumer)
         leases = self.leases
         leases.add(held)
+        slot = primary[9:]
+        if slot in self.pending:
+            self.lent[slot] = self.pending.pop(slot)
         if leases.worn:
             held.is_saved = leases.worn.pop(primary, None) is not None
         if expiration:
             self._must_delete(expiration_key(expiration, primary), self._expirations, "expirations")
         leases.trim()
+        return held
 
     def done(self, items: list[Any]) -> None:
         """Leases are finished and their entries gone."""
-        leases, fresh, delete = self.leases, self._fresh, self._delete
+        leases, fresh, delete, lent = self.leases, self._fresh, self._delete, self.lent
         entries, keys = self._entries, self._keys
         for at in range(0, len(items), 5):
             primary, token, heir = items[at], items[at + 2], items[at + 3]
@@ -141,9 +144,12 @@ class State(Stored):
             leases.finish(token)
             fresh.append(token)
             if heir is None and not held.owner and not primary[25]:
-                if not (delete(primary, db=entries) and delete(primary[9:], db=keys)):
+                if lent.pop(primary[9:], None) is None and not (
+                    delete(primary, db=entries) and delete(primary[9:], db=keys)
+                ):
                     raise StoreDamaged(f"{self.file.path}: no entries or keys row of {primary.hex()} to remove")
             else:
+                self.flush()
                 self._inherit(held, heir, items[at + 4])
 
     def _replace(self, old: bytes, primary: bytes, value: bytes) -> None:
@@ -152,16 +158,15 @@ class State(Stored):
             self._must_delete(old, self._leases, "leases")
         if before.expiration:
             self._must_delete(expiration_key(before.expiration, old), self._expirations, "expirations")
-        self._remove(old, before.owner, has_heir=True)
-        self.insert(primary, value, after.expiration, after.owner)
+        self._remove(old, before.owner)
+        self.insert(after, value)
 
     def _release(self, effect: fx.Release) -> None:
         held = self._end_lease(effect.old)
         if held.has_successor:
             self._must_delete(effect.old[9:], self._successors, "successors")
-        self._remove(effect.old, held.owner, has_heir=True)
-        row = decode_entry(effect.primary, effect.value)
-        self.insert(effect.primary, effect.value, row.expiration, row.owner)
+        self._remove(effect.old, held.owner)
+        self.insert(decode_entry(effect.primary, effect.value), effect.value)
 
     def _timeout(self, effect: fx.Timeout, offset: int) -> None:
         held = self.leases.end(effect.primary)
@@ -180,7 +185,7 @@ class State(Stored):
                 self._must_delete(expiration_key(row.expiration, primary), self._expirations, "expirations")
             if self.leases.worn.pop(primary, None) is not None:
                 self._must_delete(primary, self._leases, "leases")
-        self._remove(primary, row.owner, has_heir=False)
+        self._remove(primary, row.owner)
 
     def _bury(self, effect: fx.Bury) -> None:
         self._inherit(self._end_lease(effect.old), effect.primary, effect.successor)
@@ -199,12 +204,10 @@ class State(Stored):
             self.flush()
         match effect:
             case fx.Put(primary, value):
-                row = decode_entry(primary, value)
-                self.insert(primary, value, row.expiration, row.owner)
+                self.insert(decode_entry(primary, value), value)
             case fx.Puts(items):
                 for primary, value in zip(items[::2], items[1::2], strict=True):
-                    row = decode_entry(primary, value)
-                    self.insert(primary, value, row.expiration, row.owner)
+                    self.insert(decode_entry(primary, value), value)
             case fx.Replace(old, primary, value):
                 self._replace(old, primary, value)
             case fx.Queue(slot, value):
@@ -228,8 +231,7 @@ class State(Stored):
                 self._bury(effect)
             case fx.Retry(name, primary, value):
                 self._must_delete(name, self._buried, "buried")
-                row = decode_entry(primary, value)
-                self.insert(primary, value, row.expiration, row.owner)
+                self.insert(decode_entry(primary, value), value)
             case fx.Unbury(name=name):
                 self._must_delete(name, self._buried, "buried")
             case fx.Delete(primary=primary):

@@ -13,9 +13,9 @@ X1  An entry is in `entries` and `keys`; in `owners` iff it has an owner; in `ex
 X2  `leases` has a row of status W for each entry in `worn`, and, when committed, one of status P for each lease.
 X3  `successors` has a row only for a slot whose entry is processing.
 X4  What is committed is the effect of all records up to "applied", and of none after it.
-X5  `pending` holds new entries that nothing but a put of another key may come after: whoever reads or changes anything
-    else calls `flush` first. (LMDB's calls give the interpreter's lock away; a run of puts makes one for each instead
-    of three.)
+X5  `pending` holds new entries that wait, `lent` such entries under a lease, which LMDB does not have yet: an entry that
+    is put, claimed and done at once never gets there. Only a put of another key, a claim and a done may come after
+    them; whoever reads or changes anything else calls `flush` first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import msgpack
 
-from journal.core.keys import UserKey, murmur
+from journal.core.keys import UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import FINISHED_MAX, ORDINAL_MAX
 from journal.core.rows import (
@@ -49,6 +49,8 @@ DATABASES = (
     b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"meta",
 )  # fmt: skip
 _U64 = struct.Struct(">Q")
+FEW = 8
+"""A claim looks through so many pending entries; more of them go to LMDB first."""
 
 
 class Stored:
@@ -64,8 +66,9 @@ class Stored:
         """How many keys have an ordinal above 0: while none has, a key is looked up with one get."""
         self.time = 0
         """The timestamp of the last record that was applied before the last checkpoint."""
-        self.pending: dict[bytes, tuple[bytes, bytes]] = {}
-        """New entries by slot that LMDB does not have yet (X5)."""
+        self.pending: dict[bytes, tuple[Row, bytes]] = {}
+        self.lent: dict[bytes, tuple[Row, bytes]] = {}
+        """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
         self.absent: set[bytes] = set()
         """Slots that were looked up ahead and are free; each is good for one look, within one round of group commit."""
         self._fresh: list[int] = []
@@ -93,6 +96,7 @@ class Stored:
         self.leases.clear()
         self._fresh.clear()
         self.pending.clear()
+        self.lent.clear()
         self.absent.clear()
         applied = self._get(b"applied", db=self._meta)
         place = Place(0, 0, 0)
@@ -157,18 +161,20 @@ class Stored:
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
-        pending = self.pending
+        pending = {**self.pending, **self.lent}
         if not pending:
             return
         if len(pending) == 1:
-            ((slot, item),) = pending.items()
-            self._put(*item, db=self._entries)
-            self._put(slot, item[0], db=self._keys)
+            ((slot, (row, value)),) = pending.items()
+            self._put(row[0], value, db=self._entries)
+            self._put(slot, row[0], db=self._keys)
         else:
             txn = self.file.txn
-            txn.cursor(db=self._entries).putmulti(sorted(pending.values()))
-            txn.cursor(db=self._keys).putmulti(sorted([(slot, item[0]) for slot, item in pending.items()]))
-        pending.clear()
+            txn.cursor(db=self._entries).putmulti(sorted([(row[0], value) for row, value in pending.values()]))
+            txn.cursor(db=self._keys).putmulti(sorted([(slot, row[0]) for slot, (row, _) in pending.items()]))
+        self.pending.clear()
+        self.lent.clear()
+        self.order.stored()
 
     def save_leases(self) -> None:
         """Write the rows of leases that are new or were extended (X2)."""
@@ -183,9 +189,26 @@ class Stored:
         """Up to `limit` due entries with a priority under `below`, taken out of the order; as stored."""
         return self.order.take(limit, now, self._cursor, self.leases.by_primary, below)
 
-    def take_one(self, now: int, below: int) -> tuple[bytes, bytes] | None:
-        """The next due entry with a priority under `below`, taken out of the order; as stored."""
-        return self.order.take_one(now, self._cursor, self.leases.by_primary, below)
+    def take_one(self, now: int, below: int) -> Row | None:
+        """The next due entry with a priority under `below`, taken out of the order; nothing is pending."""
+        item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
+        return None if item is None else self.row(*item)
+
+    def take_pending(self, now: int, below: int) -> Row | None:
+        """The same, when it is among few pending ones; None when LMDB may have an earlier one."""
+        pending = self.pending
+        if len(pending) == 1:
+            ((row, _),) = pending.values()
+            if unpack_place(row[0])[1] > now:
+                return None
+        elif len(pending) <= FEW:
+            due = [row for row, _ in pending.values() if unpack_place(row[0])[1] <= now]
+            if not due:
+                return None
+            row = min(due)
+        else:
+            return None
+        return row if self.order.take_new(row[0], now, self._cursor, below) else None
 
     def next_due(self, now: int) -> int | None:
         """When the next entry falls due, or fell due; None when nothing waits."""
@@ -239,7 +262,7 @@ class Stored:
         if slot in self.absent:
             self.absent.discard(slot)
             return slot, None
-        if slot in self.pending:
+        if slot in self.pending or slot in self.lent:
             self.flush()
         if not self.collisions:
             primary = self._get(slot, db=self._keys)
@@ -270,7 +293,7 @@ class Stored:
             slots = [murmur(key) + b"\0" for key in keys]
             found = self.file.txn.cursor(db=self._keys).getmulti(slots)
             self.absent.update(slots)
-            self.absent.difference_update([slot for slot, _ in found], self.pending)
+            self.absent.difference_update([slot for slot, _ in found], self.pending, self.lent)
 
     def has_any(self, slots: list[bytes]) -> bool:
         """Whether any of these slots is taken."""

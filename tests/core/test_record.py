@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.core import effects as fx
-from journal.core.record import CHECKED, Encoder, Record, decode, payload
+from journal.core.record import CHECKED, Record, decode, encoder, payload
 from journal.errors import LogDamaged
 
 EFFECTS: list[fx.Effect] = [
@@ -33,7 +33,7 @@ EFFECTS: list[fx.Effect] = [
     fx.Unbury(b"n", "k"),
     fx.Group([[1, b"p", b"v"], [12, b"q", "k"]]),
 ]
-RECORD = Encoder(b"pages").encode(5, 1_700_000_000_000, 2, 1, fx.Put(b"p", b"value"))
+RECORD = encoder(b"pages")(5, 1_700_000_000_000, 2, 1, fx.Put(b"p", b"value"))
 
 
 def record_of(data: bytes) -> Record:
@@ -52,7 +52,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
 def test_an_effect_is_read_back_as_written(effect: fx.Effect) -> None:
     """Every verb; its op is in the attribute and its changes are counted."""
     count = fx.changes(effect)
-    found = decode(Encoder(b"pages").encode(5, 9, 2, count, effect))
+    found = decode(encoder(b"pages")(5, 9, 2, count, effect))
     assert found is not None
     assert (found.offset, found.timestamp, found.namespace, found.op) == (5, 9, b"pages", fx.VERBS[type(effect)][1])
     back = payload(found)
@@ -96,8 +96,8 @@ def test_records_without_a_checksum_can_be_read() -> None:
 
 def test_records_follow_each_other() -> None:
     """The end of one is the beginning of the next, wherever in the buffer."""
-    encoder = Encoder(b"pages")
-    first, second = (encoder.encode(i, 9, 1, 1, fx.Lower(str(i))) for i in range(2))
+    encode = encoder(b"pages")
+    first, second = (encode(i, 9, 1, 1, fx.Lower(str(i))) for i in range(2))
     buffer = b"??" + first + second
     one = decode(buffer, 2)
     assert one is not None and one.end == 2 + len(first)

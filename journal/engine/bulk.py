@@ -16,14 +16,17 @@ from journal.core import life
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
-from journal.core.rows import Row, encode_new, encode_plain, key_size, pack_data, place
+from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
 from journal.core.views import Put, PutOptions, PutResult
 from journal.engine.arguments import Wanted, dates_of, row_of, wanted
-from journal.engine.pipeline import Pipeline
+from journal.engine.lmdbfile import LmdbError
+from journal.engine.pipeline import FULL, Pipeline
 from journal.errors import Invalid, JournalError, NotOwner
 
 _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
+TOGETHER_BYTES_MAX = 4096
+"""Data of a put that goes into one record with those of other callers."""
 _USUAL = PutOptions()
 Find = Callable[[UserKey, bytes, int], life.Found]
 
@@ -53,6 +56,45 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
         return results, _decide_each(p, find, wants, now, level, results)
 
     return p.change(level, make)
+
+
+def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) -> list[tuple[PutResult, int] | None]:
+    """
+    Make puts of many callers (key, its bytes, packed data, priority, level `full`; no options) as one change.
+
+    Under the lock. None for a put that the rules must decide.
+    """
+    state = p.state
+    results: list[tuple[PutResult, int] | None] = [None] * len(puts)
+    now = p.enter_unflushed()
+    slots = [murmur(put[1]) + b"\0" for put in puts]
+    taken = state.taken(slots)
+    if state.collisions:
+        return results
+    first = at = p.log.next_offset
+    flat: list[bytes] = []
+    rows: list[tuple[Row, bytes]] = []
+    for i, (key, raw, data, priority, _) in enumerate(puts):
+        slot = slots[i]
+        if slot in taken:
+            continue
+        taken.add(slot)  # the same key, or one that collides, comes after the first
+        primary = pack_place(priority, now) + slot
+        value = encode_usual(primary, now, at, raw, data)
+        flat += (primary, value)
+        rows.append((_new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
+        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, now, priority)), at
+        at += 1
+    if not rows:
+        return results
+    p.append(fx.Puts(flat), at - first, now, FULL)
+    try:
+        for row, value in rows:
+            state.insert(row, value)
+    except LmdbError as e:
+        raise p.misapplied(e) from e
+    p.applied(first, at - first, now, FULL)
+    return results
 
 
 def _plain(puts: list[Put], limit: int) -> list[tuple[int, bytes, bytes]] | None:

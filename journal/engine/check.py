@@ -110,7 +110,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
 
 
 def _memory(state: State) -> Iterator[str]:
-    """What is in memory against the rows (leases H1, H3; order O1)."""
+    """What is in memory against the rows (leases H1, H3; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
     processing = {primary: row for primary, row in stored.items() if row.status == PROCESSING}
@@ -131,11 +131,13 @@ def _memory(state: State) -> Iterator[str]:
     if first and (state.next_expiration is None or state.next_expiration > first[0][0]):
         yield f"expirations: the next is {first[0][0]}, but {state.next_expiration} is kept"
     for primary, _ in state.rows(b"entries"):
-        mark, returned = state.order.mark_of(primary[0])
-        if primary in leases.by_primary:
+        mark, returned, bound = state.order.mark_of(primary[0])
+        if primary in leases.by_primary or primary in returned:
             continue
-        if mark is None or (primary < mark and primary not in returned):
+        if mark is None or primary < mark:
             yield f"order: the waiting entry {primary.hex()} is below the mark and not among the returned"
+        if primary < bound:
+            yield f"order: the waiting entry {primary.hex()} is below the bound {bound.hex()}"
 
 
 def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:

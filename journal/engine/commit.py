@@ -15,6 +15,8 @@ C3  `io` is held during a sync, so that its error reaches who asked (the kernel 
     open file). It is taken before the journal's lock, never under it.
 C4  An interrupt may come at any line of a caller: nobody else waits for it.
 C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
+C6  Callers whose round is over are let through when the next round's sync begins, if that round is at hand and short:
+    the thread needs no interpreter then. Woken earlier, they would fight for it with the thread that works for them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -47,14 +50,26 @@ class _Round:
 class _Request:
     """A change that a caller has handed over."""
 
-    __slots__ = ("change", "error", "is_over", "key", "result")
+    __slots__ = ("args", "change", "error", "is_over", "kind", "result")
 
-    def __init__(self, change: Callable[[], tuple[Any, int]], key: bytes | None) -> None:
+    def __init__(self, change: Callable[..., tuple[Any, int]], args: tuple[Any, ...], kind: Kind) -> None:
         self.change = change
-        self.key = key
+        self.args = args
+        self.kind = kind
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_over = False
+
+
+class Kind(Enum):
+    """What is known of a change that is handed over."""
+
+    ANY = 0
+    """It may take long."""
+    SHORT = 1
+    """It takes some microseconds."""
+    PUT = 2
+    """A short one that `put_together` can make with others; its arguments are those of the put."""
 
 
 class NotHere(Exception):
@@ -69,7 +84,7 @@ class GroupCommit:
         log: Log,
         lock: threading.Lock,
         name: str,
-        expect: Callable[[list[bytes]], None],
+        put_together: Callable[[list[Any]], list[tuple[Any, int] | None]],
         on_failure: Callable[[StoreFailed], None],
     ) -> None:
         self.failed: StoreFailed | None = None
@@ -78,9 +93,11 @@ class GroupCommit:
         self._log = log
         self._lock = lock
         self._name = name
-        self._expect = expect
+        self._put_together = put_together
         self._on_failure = on_failure
         self._round = _Round()
+        self._over: _Round | None = None
+        """The round that is over and whose callers are not let through yet (C6); the own thread's."""
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -96,22 +113,18 @@ class GroupCommit:
         """Return when this offset is durable (C1)."""
         if self._log.synced < offset:
             if self.io.locked():
-                self.submit(lambda: (None, offset))
+                self.submit(lambda: (None, offset), kind=Kind.SHORT)
             else:
                 with self.io:
                     self._sync(offset)
         if self.failed is not None:
             raise self.failed
 
-    def submit(self, change: Callable[[], tuple[R, int]], key: bytes | None = None) -> R:
-        """
-        Have a change made under the lock by the journal's own thread; its result when it is durable.
-
-        `key` is the user key that it will look up: those of a round are looked up together.
-        """
+    def submit(self, change: Callable[..., tuple[R, int]], args: tuple[Any, ...] = (), kind: Kind = Kind.ANY) -> R:
+        """Have a change made under the lock by the journal's own thread; its result when it is durable."""
         if self._thread is None:
             self._start()
-        request = _Request(change, key)
+        request = _Request(change, args, kind)
         this = self._round
         self._requests.put(request)
         if self._is_ended:
@@ -173,6 +186,8 @@ class GroupCommit:
             if self._log.synced >= offset:
                 return
             fd, target = self._begin()
+        if self._over is not None and self.is_own_thread():
+            self._let_through()
         self._fdatasync(fd, target)
 
     def _begin(self) -> tuple[int, int]:
@@ -205,23 +220,43 @@ class GroupCommit:
         return error
 
     def _run(self) -> None:
-        while (request := self._requests.get()) is not None:
+        while (request := self._next()) is not None:
+            if self.io.locked() or self._lock.locked():
+                self._let_through()  # somebody is at work, for who knows how long
             with self.io:
                 ending, self._round = self._round, _Round()
                 requests = [request, *self._come()]
+                if any(each.kind is Kind.ANY for each in requests):
+                    self._let_through()
                 self._make(requests)
                 try:
                     self._sync(max((r.result[1] for r in requests if r.error is None), default=-1))
                 except StoreFailed as e:
                     for each in requests:
                         each.error = e
+            self._let_through()
             for each in requests:
                 if each.error is None:
                     each.result = each.result[0]
                 each.is_over = True
-            ending.gate.release()
+            self._over = ending
+        self._let_through()
         self._is_ended = True
         self._serve_rest()
+
+    def _next(self) -> _Request | None:
+        """The request that the next round begins with; nobody waits in vain while there is none (C6)."""
+        if self._over is not None:
+            try:
+                return self._requests.get_nowait()
+            except Empty:
+                self._let_through()
+        return self._requests.get()
+
+    def _let_through(self) -> None:
+        if self._over is not None:
+            over, self._over = self._over, None
+            over.gate.release()
 
     def _serve_rest(self) -> None:
         """The thread has ended: who came too late is answered here. Changes are refused; what is synced is synced."""
@@ -252,10 +287,17 @@ class GroupCommit:
 
     def _make(self, requests: list[_Request]) -> None:
         with self._lock:
-            self._expect([request.key for request in requests if request.key is not None])
-            for request in requests:
+            puts = [request for request in requests if request.kind is Kind.PUT]
+            if len(puts) > 1:
                 try:
-                    request.result = request.change()
-                except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
-                    request.error = e
-            self._expect([])
+                    for request, result in zip(puts, self._put_together([r.args for r in puts]), strict=True):
+                        request.result = result
+                except Exception as e:  # noqa: BLE001 - it belongs to the callers, who raise it
+                    for request in puts:
+                        request.error = e
+            for request in requests:
+                if request.result is None and request.error is None:
+                    try:
+                        request.result = request.change(*request.args)
+                    except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                        request.error = e

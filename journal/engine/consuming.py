@@ -21,6 +21,7 @@ from journal.core.rows import BuriedRow, Row, encode_row, place
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, reason_text
+from journal.engine.commit import Kind
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
 from journal.engine.lmdbfile import LmdbError
@@ -195,7 +196,7 @@ class Consuming(Side):
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
         if level == FULL and p.commit.io.locked():
-            p.change(level, lambda: self._done(number, level))
+            p.change(level, self._done, number, level, kind=Kind.SHORT)
             return
         with p.lock:  # the same, without a call for each step
             _, at = self._done(number, level)

@@ -266,9 +266,9 @@ class Order:
                 heappush(self._future, (_date(head), priority))
         return None
 
-    def mark_of(self, priority: int) -> tuple[bytes | None, list[bytes]]:
-        """For the check: the mark and the returned entries of a priority."""
-        return self._marks[priority], list(self._returned[priority])
+    def mark_of(self, priority: int) -> tuple[bytes | None, list[bytes], bytes]:
+        """For the check: the mark, the returned entries and the bound of a priority."""
+        return self._marks[priority], list(self._returned[priority]), self._beyond.get(priority, b"")
 
 
 def _date(primary: bytes) -> int:

@@ -17,13 +17,13 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from journal.core.effects import Effect
 from journal.core.settings import Settings
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
-from journal.engine.commit import GroupCommit, NotHere
+from journal.engine.commit import GroupCommit, Kind, NotHere
 from journal.engine.keeper import Keeper
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
@@ -93,7 +93,9 @@ class Pipeline:
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
         self.log = Log(directory / "log", name.encode(), settings.segment_bytes_max)
-        self.commit = GroupCommit(self.log, self.lock, name, self._expect, self._failed)
+        self.put_together: Callable[[list[Any]], list[tuple[Any, int] | None]] = lambda puts: [None] * len(puts)
+        """Set by the producing side: makes many usual puts as one change."""
+        self.commit = GroupCommit(self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed)
         self._directory = directory
         self._map_bytes = map_bytes
         self._sync_s = sync_s
@@ -172,11 +174,6 @@ class Pipeline:
         self.due = threading.Condition(self.lock)
         self.commit.abandon_after_fork()
         self.log.close()
-
-    def _expect(self, keys: list[bytes]) -> None:
-        """Look up keys together; nothing of it may be used when the lock was given up meanwhile."""
-        if self.trouble is None:
-            self.state.expect([] if self.is_broken else keys)
 
     def _failed(self, error: StoreFailed) -> None:
         if self.trouble is None:
@@ -300,8 +297,7 @@ class Pipeline:
             if self.is_broken:
                 raise NotHere
             return
-        self._expect([])  # others come in meanwhile
-        self.lock.release()
+        self.lock.release()  # others come in meanwhile
         try:
             if self.is_broken:
                 self.keeper.call(self._mend)
@@ -314,20 +310,19 @@ class Pipeline:
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
 
-    def change(self, level: int, make: Callable[[], tuple[R, int]], key: bytes | None = None) -> R:
+    def change(self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: Kind = Kind.ANY) -> R:
         """
         Make a change under the lock and return its result when its record is as durable as the level says.
 
-        `make` gives the result and the offset that it rests on. While a sync is under way it is handed over, with the
-        key that it will look up.
+        `make` gives the result and the offset that it rests on. While a sync is under way it is handed over.
         """
         if level == FULL and self.commit.is_busy and deferred.waits is None and not self.checkpoints.is_hold_due:
             try:
-                return self.commit.submit(make, key)
+                return self.commit.submit(make, args, kind)
             except NotHere:
                 log.info("change_handed_back journal=%s", self.name)
         with self.lock:
-            result, offset = make()
+            result, offset = make(*args)
         if level == FULL and self.log.synced < offset:
             self.settle(offset)
         return result

@@ -31,9 +31,10 @@ from journal.engine.arguments import (
     version_number,
     wanted,
 )
-from journal.engine.bulk import put_many
+from journal.engine.bulk import TOGETHER_BYTES_MAX, put_many, put_together
+from journal.engine.commit import Kind
 from journal.engine.lmdbfile import LmdbError
-from journal.engine.pipeline import FULL
+from journal.engine.pipeline import FULL, Pipeline
 from journal.engine.side import Side
 from journal.errors import Invalid, JournalError
 
@@ -42,6 +43,10 @@ _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python f
 
 class Producing(Side):
     """The verbs of producers."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        pipeline.put_together = partial(put_together, pipeline)
 
     def put(
         self,
@@ -76,7 +81,8 @@ class Producing(Side):
             raw = key.encode()
             level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
             if level == FULL and p.commit.io.locked():
-                return p.change(level, lambda: self._put_usual(key, raw, packed, priority, level), raw)
+                kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
+                return p.change(level, self._put_usual, key, raw, packed, priority, level, kind=kind)
             with p.lock:
                 result, at = self._put_usual(key, raw, packed, priority, level)
             if level == FULL and p.log.synced < at:
@@ -84,7 +90,7 @@ class Producing(Side):
             return result
         want = wanted(key, data, priority, process_date, delay, expiration, insertion_date, owner, limit)
         level = p.level_of(durability, p.level)
-        return p.change(level, lambda: self._put(want, level, False), want.raw)
+        return p.change(level, self._put, want, level, False)
 
     def create(
         self,
@@ -105,7 +111,7 @@ class Producing(Side):
             key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
         )
         level = p.level_of(durability, p.level)
-        return p.change(level, lambda: self._put(want, level, True), want.raw)
+        return p.change(level, self._put, want, level, True)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""

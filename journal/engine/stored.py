@@ -69,8 +69,6 @@ class Stored:
         self.pending: dict[bytes, tuple[Row, bytes]] = {}
         self.lent: dict[bytes, tuple[Row, bytes]] = {}
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
-        self.absent: set[bytes] = set()
-        """Slots that were looked up ahead and are free; each is good for one look, within one round of group commit."""
         self._fresh: list[int] = []
         self._chunks: list[tuple[int, int]] = []
         dbs = file.databases
@@ -97,7 +95,6 @@ class Stored:
         self._fresh.clear()
         self.pending.clear()
         self.lent.clear()
-        self.absent.clear()
         applied = self._get(b"applied", db=self._meta)
         place = Place(0, 0, 0)
         self.collisions = 0
@@ -259,9 +256,6 @@ class Stored:
         """The slot of a key and its entry as stored; for a new key a free slot. Compares whole keys (keys K1)."""
         digest = murmur(raw)
         slot = digest + b"\0"
-        if slot in self.absent:
-            self.absent.discard(slot)
-            return slot, None
         if slot in self.pending or slot in self.lent:
             self.flush()
         if not self.collisions:
@@ -286,14 +280,11 @@ class Stored:
                 return digest + bytes((ordinal,)), None
         raise Invalid(f"{ORDINAL_MAX + 1} entries share the hash of the key {key!r}: finish some of them first")
 
-    def expect(self, keys: list[bytes]) -> None:
-        """Look up many keys at once that are about to be put; forgets what was expected before."""
-        self.absent.clear()
-        if len(keys) > 1 and not self.collisions:
-            slots = [murmur(key) + b"\0" for key in keys]
-            found = self.file.txn.cursor(db=self._keys).getmulti(slots)
-            self.absent.update(slots)
-            self.absent.difference_update([slot for slot, _ in found], self.pending, self.lent)
+    def taken(self, slots: list[bytes]) -> set[bytes]:
+        """Which of these slots have an entry, in LMDB or only in memory as yet."""
+        found = {slot for slot, _ in self.file.txn.cursor(db=self._keys).getmulti(slots)}
+        found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
+        return found
 
     def has_any(self, slots: list[bytes]) -> bool:
         """Whether any of these slots is taken."""

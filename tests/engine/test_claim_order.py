@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import journal
 from journal import Put
@@ -79,3 +84,51 @@ def test_timed_out_entries_are_all_back_at_once(pages: journal.Journal, clock: M
     assert len(pages.claim_many(1000, lease="1s")) == 1000
     clock.advance(1000)
     assert len(pages.claim_many(1000)) == 1000
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from([0, 10, 210]), st.integers(-3, 3)),
+        st.tuples(
+            st.sampled_from(["claim", "flush", "advance", "done", "release", "checkpoint"]), st.just(0), st.just(0)
+        ),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_one_order_of_what_memory_and_what_lmdb_has(steps: list[tuple[str, int, int]]) -> None:
+    """A claim gives the least due entry, whether it is pending, stored, or was released into either."""
+    clock = ManualClock(1_000_000)
+    with tempfile.TemporaryDirectory() as folder, journal.open(Path(folder) / "s", clock=clock) as store:
+        pages = store.journal("pages")
+        waiting: dict[str, tuple[int, int]] = {}
+        held: list[journal.Lease] = []
+        for i, (step, priority, date) in enumerate(steps):
+            if step == "put":
+                waiting[str(i)] = (priority, clock.now() + date)
+                pages.put(str(i), priority=priority, process_date=clock.now() + date)
+            elif step == "claim":
+                due = [place for place in waiting.values() if place[1] <= clock.now()]
+                lease = pages.claim(consumer="c", lease="1d")
+                assert (lease is None) == (not due)
+                if lease is not None:
+                    held.append(lease)
+                    place = waiting.pop(str(lease.key))
+                    assert place == min(due) == (lease.priority, lease.process_date)
+            elif step == "flush":
+                assert pages.count() == len(waiting) + len(held)
+            elif step == "checkpoint":
+                store.checkpoint()
+            elif step == "advance":
+                clock.advance(1)
+            elif held and step == "done":
+                held.pop().done()
+            elif held:
+                lease = held.pop(0)
+                lease.release()
+                waiting[str(lease.key)] = (lease.priority, clock.now())
+        assert store.check() == []
+        assert {str(entry.key) for entry in pages.scan(status="W")} == set(waiting)

@@ -103,3 +103,30 @@ def test_a_refusal_reaches_its_own_caller(tmp_path: Path) -> None:
         together(*[create] * 6)
         assert Counter(results) == {"created": 30, "refused": 150}
         assert pages.count() == 30
+
+
+def test_puts_of_many_callers_are_one_record_with_a_result_for_each(tmp_path: Path) -> None:
+    """New keys, keys that come twice, large data and options, all at once: every caller gets what it would get alone."""
+    threads, each = 12, 40
+    outcomes: Counter[tuple[str, str]] = Counter()
+    cursors: set[journal.Cursor] = set()
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages")
+
+        def produce(name: int) -> None:
+            for i in range(each):
+                own = pages.put(f"{name}-{i}", b"x" * (5000 if i % 7 == 0 else 10), priority=i % 3)
+                assert (own.outcome, own.version, own.priority) == ("inserted", 1, i % 3)
+                shared = pages.put(f"shared-{i}", name, **({"delay": 0} if name % 2 else {}))
+                outcomes[shared.outcome, f"shared-{i}"] += 1
+                cursors.update((own.cursor, shared.cursor))
+
+        together(*[lambda name=name: produce(name) for name in range(threads)])
+        assert len(cursors) == 2 * threads * each
+        assert all(outcomes["inserted", f"shared-{i}"] == 1 for i in range(each))
+        assert all(outcomes["merged", f"shared-{i}"] == threads - 1 for i in range(each))
+        assert pages.count() == (threads + 1) * each
+        assert pages.statistics()["syncs"] < 2 * threads * each
+        assert store.check() == []
+    with journal.open(tmp_path / "s") as store:
+        assert store.journal("pages").count() == (threads + 1) * each

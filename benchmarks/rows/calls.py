@@ -126,12 +126,12 @@ def _peers(times: dict[str, Times]) -> list[Times]:
 
 
 def _cycle_row(what: str, cycles: dict[str, Times], target: float) -> Row:
-    """The best of all counts, though it may have no ack; the note names the best that does the same work as we do."""
+    """The best peer that does the same work, put + get + ack; the note names those that have no ack and do less."""
     without_ack = {setting.name for setting in SETTINGS if not setting.has_ack}
+    less_work = [Row.compare(what, cycles[OURS], peer, target) for peer in _peers(cycles) if peer.name in without_ack]
+    note = ", ".join(f"{row.against}, which has no ack: {row.ratio:.2f} ×" for row in less_work)
     with_ack = [peer for peer in _peers(cycles) if peer.name not in without_ack]
-    same_work = Row.best_of(what, cycles[OURS], with_ack, target)
-    note = "" if same_work.ratio is None else f"{same_work.against}, which has an ack: {same_work.ratio:.2f} ×"
-    return Row.best_of(what, cycles[OURS], _peers(cycles), target, note=note)
+    return Row.best_of(what, cycles[OURS], with_ack, target, note=note)
 
 
 def _measured(what: str, times: dict[str, Times], durability: str, is_durable: bool) -> list[Measured]:

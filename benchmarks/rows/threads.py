@@ -50,12 +50,12 @@ class _Crowd:
 def threads(directory: Path, plan: Plan) -> list[Row]:
     say(f"{plan.threads} threads that put")
     queue = Ours(directory / "threads", "full")
-    crowd = _Crowd(queue, plan.threads, plan.calls)
+    crowd = _Crowd(queue, plan.threads, plan.thread_calls)
     one_thread, many_threads = "one thread", f"{plan.threads} threads"
     times = interleave(
         [
-            Contender(one_thread, plan.calls, lambda: put_repeatedly(queue, plan.calls)),
-            Contender(many_threads, plan.calls * plan.threads, crowd.run, crowd.assemble),
+            Contender(one_thread, plan.thread_calls, lambda: put_repeatedly(queue, plan.thread_calls)),
+            Contender(many_threads, plan.thread_calls * plan.threads, crowd.run, crowd.assemble),
         ],
         plan.thread_rounds,
     )

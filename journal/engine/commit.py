@@ -86,6 +86,7 @@ class GroupCommit:
         name: str,
         put_together: Callable[[list[Any]], list[tuple[Any, int] | None]],
         on_failure: Callable[[StoreFailed], None],
+        on_synced: Callable[[], None],
     ) -> None:
         self.failed: StoreFailed | None = None
         self.syncs = 0
@@ -95,6 +96,7 @@ class GroupCommit:
         self._name = name
         self._put_together = put_together
         self._on_failure = on_failure
+        self._on_synced = on_synced
         self._round = _Round()
         self._over: _Round | None = None
         """The round that is over and whose callers are not let through yet (C6); the own thread's."""
@@ -210,6 +212,7 @@ class GroupCommit:
         if target > self._log.synced:
             self._log.synced = target
         self._log.close_retired()
+        self._on_synced()
 
     def _failure(self, what: str) -> StoreFailed:
         error = StoreFailed(

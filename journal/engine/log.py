@@ -77,7 +77,10 @@ class Log:
         self._pending: list[bytes] = []
         """Records that the OS does not have yet; they go to `_pending_at`."""
         self._pending_at = 0
+        self._pending_first = 0
         self._pending_bytes = 0
+        self.keep_from = 1 << 63
+        """Records from this offset on stay, whatever checkpoints have passed: somebody follows the log."""
         self._segments: list[int] = []
         self._spares: list[Path] = []
         self._retired: list[int] = []
@@ -176,7 +179,7 @@ class Log:
         if self._pending_bytes + len(record) > BUFFER_MAX:
             self.flush()
         if not self._pending:
-            self._pending_at, self._pending_bytes = self.position, 0
+            self._pending_at, self._pending_first, self._pending_bytes = self.position, self.next_offset, 0
         self._pending.append(record)
         self._pending_bytes += len(record)
         if not is_lazy:
@@ -201,6 +204,11 @@ class Log:
                 raise storage_error(e, "cannot write to the log") from e
             self._pending.clear()
             self._pending_bytes = 0
+
+    @property
+    def last_in_os(self) -> int:
+        """The last offset that the OS has."""
+        return (self._pending_first if self._pending else self.next_offset) - 1
 
     @property
     def end(self) -> Place:
@@ -330,7 +338,8 @@ class Log:
             os.close(self._retired.pop())
 
     def passed(self, offset: int) -> None:
-        """Two checkpoints have passed this offset: segments before it are reused or removed (W5)."""
+        """Two checkpoints have passed this offset: segments before it are reused or removed (W5), if nobody follows."""
+        offset = min(offset, self.keep_from)
         while len(self._segments) > 1 and self._segments[1] <= offset:
             self._spares.append(segment_path(self.directory, self._segments.pop(0)))
         self._drop_spares(SPARE_MAX)

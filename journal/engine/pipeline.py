@@ -78,6 +78,8 @@ class Pipeline:
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = threading.Condition(self.lock)
+        self.followers: tuple[threading.Event, ...] = ()
+        """Set when there may be more to read in the log."""
         self.sleeping: dict[object, int] = {}
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
         self.trouble: StorageError | None = None
@@ -95,7 +97,7 @@ class Pipeline:
         self.log = Log(directory / "log", name.encode(), settings.segment_bytes_max)
         self.put_together: Callable[[list[Any]], list[tuple[Any, int] | None]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change."""
-        self.commit = GroupCommit(self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed)
+        self.commit = GroupCommit(self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell)
         self._directory = directory
         self._map_bytes = map_bytes
         self._sync_s = sync_s
@@ -253,9 +255,12 @@ class Pipeline:
         changes = self.changes = self.changes + count
         if level == FULL:
             self.full_requested = offset + count - 1
-        elif not self._is_sync_scheduled:
-            self._is_sync_scheduled = True
-            self.keeper.after(self._sync_s, self._sync_later)
+        else:
+            if not self._is_sync_scheduled:
+                self._is_sync_scheduled = True
+                self.keeper.after(self._sync_s, self._sync_later)
+            if self.followers:
+                self.tell()
         checkpoints = self.checkpoints
         if changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
             checkpoints.pressed()
@@ -266,6 +271,17 @@ class Pipeline:
         next_due = self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
             self.due.notify_all()
+
+    def tell(self) -> None:
+        """Wake who follows the log."""
+        for news in self.followers:
+            if not news.is_set():
+                news.set()
+
+    def shown(self) -> int:
+        """The last offset that a follower may see: no record that could still vanish although it was asked to last."""
+        synced = self.log.synced
+        return synced if synced < self.full_requested else self.log.last_in_os
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""

@@ -7,6 +7,8 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 from journal._open import open
 from journal.core.cursor import Cursor
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.schema import Schema
+from journal.core.schema_field import Field
 from journal.core.views import Buried, Entry, Flag, Put, PutResult
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
@@ -48,6 +50,7 @@ __all__ = [
     "Cursor",
     "CursorUnavailable",
     "Entry",
+    "Field",
     "Flag",
     "ForkedStore",
     "Invalid",
@@ -64,6 +67,7 @@ __all__ = [
     "PutResult",
     "ReadOnly",
     "Refused",
+    "Schema",
     "StorageError",
     "Store",
     "StoreClosed",

@@ -220,6 +220,8 @@ class AsyncJournal(_Wrapped):
     buried = _verb(Journal.buried)
     retry = _verb(Journal.retry)
     discard = _verb(Journal.discard)
+    generations = _verb(Journal.generations)
+    rotate = _verb(Journal.rotate)
     statistics = _verb(Journal.statistics)
     wait_durable = _verb(Journal.wait_durable)
     done = _verb(Journal.done)

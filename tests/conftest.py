@@ -38,8 +38,13 @@ def crashed(tmp_path: Path) -> Callable[[journal.Store], Path]:
     numbers = iter(range(1000))
 
     def copy(opened: journal.Store) -> Path:
-        target = tmp_path / f"crashed-{next(numbers)}"
-        shutil.copytree(opened.path, target)
-        return target
+        # The keeper works meanwhile: a copy that saw a file come or go is no state that ever was, and is made again.
+        while True:
+            target = tmp_path / f"crashed-{next(numbers)}"
+            try:
+                shutil.copytree(opened.path, target)
+            except shutil.Error:
+                continue
+            return target
 
     return copy

@@ -7,6 +7,8 @@ generation is the same place as the beginning of the next one is known to `journ
 
 K1  `parse(str(cursor)) == cursor` for every cursor that a log can have, and one cursor has one text, up to the case of
     its hexadecimal digits. The old forms (a bare number of at most 18 digits, BEGIN) are read and never written.
+
+Inside of the engine a place is one number, `at`: (order - 1) << 40 | offset. It grows over all generations.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ _ORDER = re.compile(r"[0-9a-fA-F]{4}|[1-9a-fA-F][0-9a-fA-F]{4,7}")
 _OFFSET = re.compile(r"-1|[0-9]{18}")
 _DIGITS = re.compile(r"[0-9]+")
 _FORM = "001-<order, 4 hex digits>-<offset, 18 digits or -1>, a bare number, or BEGIN"
+AT_BITS = 40
 
 
 class Cursor(NamedTuple):
@@ -77,3 +80,13 @@ def _reason(text: str, parts: list[str]) -> str | None:
 def _cut(text: str) -> str:
     """The text for a message: what was given may be megabytes."""
     return repr(text) if len(text) <= 60 else f"{text[:60]!r}… ({len(text)} characters)"
+
+
+def base_of(order: int) -> int:
+    """The place of a generation's first change."""
+    return (order - 1) << AT_BITS
+
+
+def cursor_of(at: int) -> Cursor:
+    """The cursor of a place."""
+    return Cursor((at >> AT_BITS) + 1, at & (1 << AT_BITS) - 1)

@@ -150,9 +150,18 @@ class Group(NamedTuple):
     effects: list[Any]
 
 
+class Carry(NamedTuple):
+    """Rows of an older generation move to the active one, as they are: primary, value, … of waiting entries, primary,
+    value, … of the lease rows of those that have one, name, value, … of buried ones."""
+
+    entries: list[bytes]
+    worn: list[bytes]
+    buried: list[bytes]
+
+
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group
+    | Unbury | Group | Carry
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -172,6 +181,7 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Lower: (14, COMMAND),
     Unbury: (15, DELETE),
     Group: (16, COMMAND),
+    Carry: (17, NOOP),
 }
 """The number and the op of each effect."""
 

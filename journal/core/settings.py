@@ -13,13 +13,14 @@ from typing import Any
 
 from journal.core import limits
 from journal.core.merge import PRESETS
+from journal.core.periods import PERIODS
 from journal.core.times import duration_ms
 from journal.errors import Invalid
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset({"lock", "catalog"})
 FIXED = frozenset({"merged", "timeline"})
-PERIODS = ("1h", "1d", "1mo")
+ON_EMPTY = ("delete", "reset", "truncate")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +35,15 @@ class Settings:
     entry_bytes_max: int = limits.ENTRY_BYTES_MAX_DEFAULT
     segment_bytes_max: int = limits.SEGMENT_BYTES_DEFAULT
     rotate: str | None = None
-    """Kept for the journal's generations: "1h", "1d", "1mo" or None."""
+    """A new generation begins each "1h", "1d" or "1mo" (wall-clock time, UTC); None: by size or by hand only."""
+    rotate_bytes: int | None = None
+    """A new generation begins when the rows of the active one take so many bytes."""
+    generations_max: int = 8
+    """When more generations than this have rows, the survivors of the oldest move to the active one."""
+    on_empty: str = "delete"
+    """What becomes of an empty generation's file: "delete", "reset" (kept for the next one), "truncate"."""
+    wipe: bool = False
+    """Whether its bytes are overwritten first."""
     merged: bool = False
     timeline: str = "epoch-ms"
     """What the journal's dates mean; readers refuse to join different ones."""
@@ -84,9 +93,16 @@ def _normal(name: str, value: Any) -> Any:
         case "rotate":
             if value is not None and (type(value) is not str or value not in PERIODS):
                 raise Invalid(f"rotate is {value!r}: it must be None or one of {', '.join(PERIODS)}")
-        case "merged":
+        case "rotate_bytes":
+            return None if value is None else _int(name, value, 1 << 16, 1 << 50)
+        case "generations_max":
+            return _int(name, value, 2, 64)
+        case "on_empty":
+            if type(value) is not str or value not in ON_EMPTY:
+                raise Invalid(f"on_empty is {value!r}: it must be one of {', '.join(ON_EMPTY)}")
+        case "merged" | "wipe":
             if type(value) is not bool:
-                raise Invalid(f"merged is {value!r}: it must be True or False")
+                raise Invalid(f"{name} is {value!r}: it must be True or False")
         case "timeline":
             if not isinstance(value, str) or not 0 < len(value) <= 255:
                 raise Invalid(f"timeline is {value!r}: it must be a text of 1 to 255 characters")

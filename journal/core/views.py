@@ -65,6 +65,22 @@ class PutResult(NamedTuple):
     priority: int
 
 
+class Generation(NamedTuple):
+    """One period of a journal."""
+
+    order: int
+    state: str
+    """"active", "draining", "closed" (only its log is left) or "gone"."""
+    began: int
+    last_offset: int
+    entries: int
+    processing: int
+    buried: int
+    bytes: int
+    kept_by: tuple[str, ...]
+    """What keeps it: active, entries, leases, buried, followers."""
+
+
 class Put:
     """One put of a put_many."""
 

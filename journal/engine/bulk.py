@@ -13,7 +13,7 @@ from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
-from journal.core.cursor import Cursor
+from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
@@ -72,6 +72,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
     if state.collisions:
         return results
     first = at = p.log.next_offset
+    base = p.log.base
     flat: list[bytes] = []
     rows: list[tuple[Row, bytes]] = []
     for i, (key, raw, data, priority, _) in enumerate(puts):
@@ -83,7 +84,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
         value = encode_usual(primary, now, at, raw, data)
         flat += (primary, value)
         rows.append((_new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
-        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, now, priority)), at
+        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - base)), 1, now, priority)), at
         at += 1
     if not rows:
         return results
@@ -147,9 +148,9 @@ def _insert_plain(
         return [], -1
     offset = p.log.next_offset
     pairs = encode_plain(plain, slots, now, offset)
-    order = p.order
+    order, base = p.order, p.log.base
     results: list[PutResult | JournalError] = [
-        _new(PutResult, (life.INSERTED, _new(Cursor, (order, at)), 1, now, item[0]))
+        _new(PutResult, (life.INSERTED, _new(Cursor, (order, at - base)), 1, now, item[0]))
         for at, item in enumerate(plain, offset)
     ]
     flat = [part for pair in pairs for part in pair]
@@ -173,7 +174,7 @@ def _insert(
 ) -> int:
     """All keys are new: no rule but insertion applies."""
     offset = first = p.log.next_offset
-    order = p.order
+    order, base = p.order, p.log.base
     flat: list[bytes] = []
     pairs: list[tuple[bytes, bytes]] = []
     extras: list[tuple[bytes, int, bytes]] = []
@@ -194,7 +195,7 @@ def _insert(
         pairs.append((primary, value))
         if expiration or owner:
             extras.append((primary, expiration, owner))
-        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (order, offset)), 1, date, priority))
+        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (order, offset - base)), 1, date, priority))
         offset += 1
     if not pairs:
         return -1
@@ -239,7 +240,7 @@ def _decide_each(
         row = decision.row
         priority, date = place(row.primary)
         at = row.at if decision.effect is None else offset
-        results[i] = PutResult(decision.outcome, Cursor(p.order, at), row.version, date, priority)
+        results[i] = PutResult(decision.outcome, cursor_of(at), row.version, date, priority)
         if decision.effect is None:
             continue
         effects.append(fx.to_list(decision.effect))

@@ -1,7 +1,7 @@
 """
 The catalog: what a store knows of its journals, and how often it was opened.
 
-    catalog/catalog.mdb   "journals": name -> crc u32, msgpack {order, settings, digest}
+    catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
                           "meta":     "opening" -> crc u32, msgpack int
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgpack
 
 from journal.core.settings import Settings, from_map, to_map
 from journal.engine.files import make_directory
+from journal.engine.generations import Kept
 from journal.engine.lmdbfile import LmdbFile, check_before_open, create
 from journal.errors import NotFound, StoreDamaged
 
@@ -29,16 +30,19 @@ SLACK_BYTES = 128 << 10
 """Free pages from the start, so that a store can be opened and closed on a disk that is full."""
 
 
-class Listed:
+class Listed(NamedTuple):
     """What the catalog says of a journal."""
 
-    __slots__ = ("digest", "order", "settings")
+    settings: Settings
+    generations: list[Kept]
+    """Oldest first; the last one is active."""
+    digests: dict[int, int | None]
+    """Of the rows after a clean close, by order; none while they are open."""
 
-    def __init__(self, order: int, settings: Settings, digest: int | None) -> None:
-        self.order = order
-        self.settings = settings
-        self.digest = digest
-        """Of rows.mdb after a clean close; None while it is open."""
+    @property
+    def with_rows(self) -> list[int]:
+        """The orders of the generations that have rows."""
+        return [kept.order for kept in self.generations if kept.has_rows]
 
 
 class Catalog:
@@ -70,15 +74,25 @@ class Catalog:
     def get(self, name: str) -> Listed | None:
         """What is listed under a name."""
         kept = self._read(b"journals", name.encode(), None)
-        return None if kept is None else Listed(kept["order"], from_map(kept["settings"]), kept["digest"])
+        if kept is None:
+            return None
+        return Listed(from_map(kept["settings"]), [Kept(*each) for each in kept["generations"]], dict(kept["digests"]))
 
     def set(self, name: str, listed: Listed) -> None:
         """List a journal; durable on return."""
         self._write(
             b"journals",
             name.encode(),
-            {"order": listed.order, "settings": to_map(listed.settings), "digest": listed.digest},
+            {
+                "settings": to_map(listed.settings),
+                "generations": [list(kept) for kept in listed.generations],
+                "digests": listed.digests,
+            },
         )
+
+    def renew(self) -> None:
+        """For a reader: look at what is committed now."""
+        self._file.renew()
 
     def close(self) -> None:
         """Close the file."""
@@ -91,7 +105,7 @@ class Catalog:
     def _decode(self, name: bytes, value: bytes) -> Any:
         if len(value) < 4 or _CRC.unpack_from(value)[0] != crc32(value[4:], crc32(name)):
             raise StoreDamaged(f"{self._file.path}: the row {name!r} does not match its checksum")
-        return msgpack.unpackb(value[4:])
+        return msgpack.unpackb(value[4:], strict_map_key=False)
 
     def _write(self, database: bytes, name: bytes, content: Any) -> None:
         body = msgpack.packb(content)

@@ -10,6 +10,8 @@ V3  LMDB's last commit may be lost in a power cut (its meta page is not synced),
 V4  The changes between two checkpoints follow what the last one took: fewer when it held callers for more than
     PAUSE_MS, more when checkpoints take a tenth of the time or more.
 V5  Puts are refused before the rows could fill their map; work that frees room goes on.
+V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
+    applied something, they have it too.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class Checkpoints:
     def opened(self, applied: Place) -> None:
         """The rows were read, and the log after them replayed."""
         self.applied = applied
-        self._before = applied.offset
+        self._before = self._p.log.base + applied.offset
         self.look_at_map()
         if self._p.changes:
             self._schedule(AFTER_S)
@@ -85,6 +87,9 @@ class Checkpoints:
         p.log.limit(rows_bytes=room // 2)
         self._bytes_from = p.log.bytes_written
         self.press_changes = self.press_bytes = 0
+        limit = p.settings.rotate_bytes
+        if limit is not None and p.state.file.used_bytes() >= limit:
+            p.generations.is_due = self.is_hold_due = True
 
     def refusal(self) -> StoreFull:
         """Why a put is refused."""
@@ -110,10 +115,11 @@ class Checkpoints:
             self.is_hold_due = self.full is None
 
     def hold(self) -> None:
-        """Callers are far ahead of the checkpoints: one is made now. Without the lock."""
+        """Callers are far ahead of the checkpoints, or a rotation is due: it is made now. Without the lock."""
         self.is_hold_due = False
+        p = self._p
         try:
-            self._p.keeper.call(self.run)
+            p.keeper.call(p.generations.rotate_if_due if p.generations.is_due else self.run)
         except StoreFull as e:
             # Work that frees room goes on; puts are refused until a checkpoint succeeds.
             self.full, self.changes_room = str(e), 0
@@ -168,13 +174,19 @@ class Checkpoints:
         except StoreFailed as e:
             p.commit.fail(e)
             raise
+        p.generations.look_around()
 
     def commit_rows(self) -> None:
         """Commit; the log is synced, and the lock and `io` are held."""
         p = self._p
         applied = p.log.end
-        p.state.keep(applied, p.time.now())
+        p.state.keep(p.order, applied, p.time.now())
         try:
+            for rows in p.state.older:
+                if rows.is_dirty:
+                    rows.file.commit()
+                    rows.file.sync()  # V6
+                    rows.is_dirty = False
             p.state.file.commit()  # V2
         except StoreFull:
             p.state.use()
@@ -183,7 +195,7 @@ class Checkpoints:
         p.changes = 0
         self.count += 1
         p.log.passed(self._before)  # V3
-        self._before, self.applied = self.applied.offset, applied
+        self._before, self.applied = p.log.base + self.applied.offset, applied
         if p.log.position >= ROLL_BYTES:
             try:
                 p.log.roll()

@@ -143,6 +143,10 @@ class GroupCommit:
         result: R = request.result
         return result
 
+    def use(self, log: Log) -> None:
+        """Go on with another log; all of the last one is durable, and `io` and the lock are held."""
+        self._log = log
+
     def sync_now(self) -> None:
         """Make all that was appended durable."""
         self.wait(self._log.next_offset - 1)

@@ -14,7 +14,7 @@ from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
-from journal.core.cursor import Cursor
+from journal.core.cursor import cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import BuriedRow, Row, encode_row, place
@@ -214,7 +214,7 @@ class Consuming(Side):
         items = self._done_items(token, held, now, p.log.next_offset)
         offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
         try:
-            p.state.done(items)
+            p.state.done(items, offset)
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(offset, 1, now, level)
@@ -246,7 +246,7 @@ class Consuming(Side):
                 results.append(error)
             if items:
                 count = len(items) // 5
-                p.write(fx.Done(items), count, now, level, lambda _: p.state.done(items), is_essential=True)
+                p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
             return results, p.log.next_offset - 1
 
         return p.change(level, make)
@@ -344,7 +344,7 @@ class Consuming(Side):
             effect = fx.Retry(name, row.primary, encode_row(row))
             at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
             priority, date = place(row.primary)
-            return PutResult("retried", Cursor(p.order, at), row.version, date, priority), at
+            return PutResult("retried", cursor_of(at), row.version, date, priority), at
 
         return p.change(level, make)
 

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
-from journal.core.cursor import Cursor
+from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.settings import Settings
 from journal.core.times import DateLike, date_ms
-from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.core.views import Buried, Entry, Generation, buried_of, entry_of
 from journal.engine.arguments import consumer_name, status_of
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
@@ -44,6 +44,7 @@ class Journal(Producing, Consuming):
         with self._p.lock:
             self._p.settings = settings
             self._p.log.limit(segment_bytes=settings.segment_bytes_max)
+            self._p.generations.schedule()
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"
@@ -102,12 +103,29 @@ class Journal(Producing, Consuming):
             rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
         return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
 
+    # -- generations --------------------------------------------------------------------------------------------------
+
+    def generations(self) -> list[Generation]:
+        """The periods of this journal, oldest first, with what keeps each."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            return p.generations.list()
+
+    def rotate(self) -> Generation:
+        """Begin a new generation now; the active one."""
+        p = self._p
+        p.level_of(None, p.level)
+        p.keeper.call(p.generations.rotate)
+        return self.generations()[-1]
+
     # -- durability ---------------------------------------------------------------------------------------------------
 
     @property
     def durable_cursor(self) -> Cursor:
         """The last change that is on disk."""
-        return Cursor(self._p.order, self._p.log.synced)
+        log = self._p.log  # a rotation may come in between
+        return Cursor(cursor_of(log.base).order, log.synced - log.base)
 
     def wait_durable(self, cursor: Cursor) -> None:
         """Return when the change at this cursor, and all before it, are on disk."""
@@ -116,10 +134,12 @@ class Journal(Producing, Consuming):
         p = self._p
         with p.lock:
             p.enter()
-            if cursor.order != p.order or cursor.offset >= p.log.next_offset:
-                raise Invalid(f"{cursor} is not a change of journal {self.name}: the last is {p.log.next_offset - 1}")
-        if p.log.synced < cursor.offset:
-            p.settle(cursor.offset)
+            at = base_of(cursor.order) + cursor.offset
+            if cursor.order < 1 or at >= p.log.next_offset:
+                last = Cursor(p.order, p.log.end.offset - 1)
+                raise Invalid(f"{cursor} is not a change of journal {self.name}: the last is {last}")
+        if p.log.synced < at:
+            p.settle(at)
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes, cheap to read."""
@@ -133,10 +153,12 @@ class Journal(Producing, Consuming):
                 "waiting": state.size() - len(state.leases),
                 "buried": state.size(b"buried"),
                 "successors": state.size(b"successors"),
-                "next_offset": p.log.next_offset,
-                "durable_offset": p.log.synced,
+                "order": p.order,
+                "generations": len(state.generations),
+                "next_offset": p.log.next_offset - p.log.base,
+                "durable_offset": p.log.synced - p.log.base,
                 "log_bytes": p.log.bytes_written,
-                "rows_bytes": state.file.used_bytes(),
+                "rows_bytes": sum(rows.file.used_bytes() for rows in state.generations),
                 "syncs": p.commit.syncs,
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),

@@ -15,14 +15,15 @@ from heapq import heapify, heappop, heappush
 from journal.core.keys import UserKey
 from journal.core.limits import FINISHED_MAX
 from journal.core.rows import PROCESSING, LeaseRow, encode_lease
+from journal.engine.rowsfile import Rows
 
 
 class Held:
     """One active lease."""
 
     __slots__ = (
-        "at", "consumer", "deadline", "expiration", "has_successor", "is_saved", "key", "owner", "primary", "start", "timeouts",
-        "token", "version",
+        "at", "consumer", "deadline", "expiration", "has_successor", "home", "is_saved", "key", "owner", "primary", "start",
+        "timeouts", "token", "version",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +39,7 @@ class Held:
         token: int,
         at: int,
         consumer: str,
+        home: Rows,
     ) -> None:
         self.primary = primary
         self.key = key
@@ -50,6 +52,8 @@ class Held:
         self.token = token
         self.at = at
         self.consumer = consumer
+        self.home = home
+        """The generation of its entry."""
         self.has_successor = False
         self.is_saved = False
         """Whether there is a lease row of its entry (an older one, perhaps)."""

@@ -144,6 +144,22 @@ def create(path: Path, names: Iterable[bytes], *, slack_bytes: int = 0) -> None:
     sync_directory(path.parent)
 
 
+def has_readers(path: Path) -> bool:
+    """Whether any process has this file open for reading; a file that cannot be looked at has some."""
+    if not os.path.lexists(path.with_name(path.name + "-lock")):
+        return False
+    try:
+        env = lmdb.open(str(path), subdir=False, lib_version=0, readonly=True, lock=True, max_readers=1024, max_dbs=16)
+    except lmdb.Error as e:
+        log.warning("readers_unknown path=%s error=%s", path, e)
+        return True
+    try:
+        env.reader_check()
+        return "no active readers" not in env.readers()
+    finally:
+        env.close()
+
+
 def check_before_open(path: Path, digest: int | None, *, is_deep: bool = False, is_live: bool = False) -> None:
     """Refuse a file that LMDB would crash on or serve wrong rows from (D2); only its outside when it is in use."""
     for name in (path, path.with_name(path.name + "-lock")):

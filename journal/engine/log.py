@@ -54,9 +54,11 @@ BUFFER_MAX = 64 << 10
 class Log:
     """The log of one generation."""
 
-    def __init__(self, directory: Path, namespace: bytes, segment_bytes_max: int) -> None:
+    def __init__(self, directory: Path, namespace: bytes, segment_bytes_max: int, base: int = 0) -> None:
         self.directory = directory
         self.namespace = namespace
+        self.base = base
+        """The place of its first record over all generations (core.cursor); offsets here are such places."""
         self.segment_bytes_max = segment_bytes_max
         self._encode = encoder(namespace)
         self.fd = -1
@@ -68,8 +70,8 @@ class Log:
         self.allocated = 0
         self._free_until = 0
         """Up to this position a record may be written without a look at any limit; 0: look first."""
-        self.next_offset = 0
-        self.synced = -1
+        self.next_offset = base
+        self.synced = base - 1
         """The last offset that is durable."""
         self.bytes_written = 0
         self.bytes_limit = 1 << 63
@@ -96,12 +98,12 @@ class Log:
     def open_at(self, end: Place, replayed_from: Place, is_clean: bool) -> None:
         """Go on at the end that recovery found; what was replayed is made durable first."""
         self._segments = list_segments(self.directory)  # older ones go when checkpoints of ours have passed them (W5)
-        self.first, self.next_offset, self.position = end.segment, end.offset, end.position
+        self.first, self.next_offset, self.position = end.segment, self.base + end.offset, end.position
         path = segment_path(self.directory, end.segment)
         self.fd = open_file(path)
         self.sync_fd = open_file(path)
         self.allocated = os.fstat(self.fd).st_size
-        self.synced = end.offset - 1
+        self.synced = self.next_offset - 1
         if is_clean and replayed_from == end:
             return
         try:
@@ -154,7 +156,7 @@ class Log:
         Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
         """
         offset = self.next_offset
-        record = self._encode(offset, now, offset - self.synced, count, effect)
+        record = self._encode(offset - self.base, now, offset - self.synced, count, effect)
         size = len(record)
         if self.position + size > self._free_until:
             self._look_for_room(size, is_essential)
@@ -193,7 +195,7 @@ class Log:
         """Go on where the records in the OS end, after an interrupted append."""
         if self._pending or end.segment != self.first or end.position < self.position:
             raise StoreFailed(f"the log in {self.directory} ends at {end}, not at {self.end}; reopen the store")
-        self.next_offset, _, self.position = end
+        self.next_offset, self.position = self.base + end.offset, end.position
 
     def flush(self) -> None:
         """Hand what is buffered to the OS."""
@@ -213,7 +215,7 @@ class Log:
     @property
     def end(self) -> Place:
         """Where the next record goes."""
-        return Place(self.next_offset, self.first, self.position)
+        return Place(self.next_offset - self.base, self.first, self.position)
 
     def _write(self, data: bytes, position: int) -> None:
         _write_all(self.fd, data, position)
@@ -293,10 +295,10 @@ class Log:
         self.flush()
         with self._extending:
             self._sync()
-            fd, sync_fd, allocated = self._new_segment(self.next_offset)
+            fd, sync_fd, allocated = self._new_segment(self.next_offset - self.base)
             self._retired += (self.fd, self.sync_fd)
             self.fd, self.sync_fd, self.allocated = fd, sync_fd, allocated
-            self.first, self.position, self._free_until = self.next_offset, 0, 0
+            self.first, self.position, self._free_until = self.next_offset - self.base, 0, 0
             self._segments.append(self.first)
             self.synced = self.next_offset - 1
 
@@ -339,7 +341,7 @@ class Log:
 
     def passed(self, offset: int) -> None:
         """Two checkpoints have passed this offset: segments before it are reused or removed (W5), if nobody follows."""
-        offset = min(offset, self.keep_from)
+        offset = min(offset, self.keep_from) - self.base
         while len(self._segments) > 1 and self._segments[1] <= offset:
             self._spares.append(segment_path(self.directory, self._segments.pop(0)))
         self._drop_spares(SPARE_MAX)

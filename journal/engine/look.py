@@ -12,34 +12,81 @@ from pathlib import Path
 from journal.core.effects import Effect
 from journal.core.settings import Settings
 from journal.engine.clock import EngineTime
+from journal.engine.generations import Kept
 from journal.engine.keeper import Keeper
-from journal.engine.lmdbfile import MAP_BYTES, LmdbFile
+from journal.engine.lmdbfile import MAP_BYTES, LmdbFile, check_before_open
 from journal.engine.pipeline import NEVER, NONE, Pipeline
+from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.state import State
-from journal.engine.stored import DATABASES
-from journal.errors import ReadOnly, StoreClosed
+from journal.errors import ReadOnly, StorageError, StoreClosed
+
+LOOKS = 3
 
 
 class Look(Pipeline):
-    """Reads one generation's rows as they were committed last."""
+    """Reads the rows of a journal's generations as they were committed last."""
 
-    def __init__(self, directory: Path, name: str, settings: Settings, *, keeper: Keeper, time: EngineTime) -> None:
+    def __init__(
+        self,
+        top: Path,
+        name: str,
+        settings: Settings,
+        *,
+        keeper: Keeper,
+        time: EngineTime,
+        generations: Callable[[], list[Kept]],
+    ) -> None:
+        """`generations` looks into the catalog, on the keeper."""
         super().__init__(
-            directory, name, settings, keeper=keeper, time=time, opening=0, level=NONE, claim_level=NONE, sync_s=0,
-            map_bytes=MAP_BYTES,
+            top, name, settings, kept=keeper.call(generations), keeper=keeper, time=time, opening=0, level=NONE,
+            claim_level=NONE, sync_s=0, map_bytes=MAP_BYTES,
         )  # fmt: skip
         self.is_writable = False
         self.timer_at = NEVER
-        self.state = State(LmdbFile(directory / "rows.mdb", DATABASES, readonly=True))
+        self._look = generations
+        self._opened: dict[int, Rows] = {}
+        self._reopen(self.generations.kept)
+
+    def _reopen(self, kept: list[Kept]) -> None:
+        """Open what has come, close what has gone."""
+        orders = [each.order for each in kept if each.has_rows]
+        for order in self._opened.keys() - orders:
+            self._opened.pop(order).file.abandon()
+        for order in orders:
+            if order not in self._opened:
+                path = self.directory(order) / "rows.mdb"
+                check_before_open(path, None, is_live=True)
+                self._opened[order] = Rows(LmdbFile(path, DATABASES, readonly=True), order)
+        self.generations.kept = kept
+        rows = [self._opened[order] for order in orders]
+        if hasattr(self, "state"):
+            self.state.use(rows)
+        else:
+            self.state = State(rows)
+        if self.order != kept[-1].order:
+            self.order = kept[-1].order
+            self.log = self.log_of(self.order)
 
     def enter(self) -> int:
         """Look at what is committed now."""
         if self.trouble is not None:
             raise self.trouble
-        self.state.file.renew()
+        for attempt in range(LOOKS):
+            try:
+                kept = self.keeper.call(self._look)
+                if kept != self.generations.kept:
+                    self._reopen(kept)
+                break
+            except (StorageError, OSError):
+                # A generation may have gone between the look at the catalog and the look at its files.
+                if attempt == LOOKS - 1:
+                    raise
+        for rows in self.state.generations:
+            rows.file.renew()
         self.state.use()
         applied = self.state.load()
-        self.log.next_offset, self.log.synced = applied.offset, applied.offset - 1
+        self.log.next_offset = self.log.base + applied.offset
+        self.log.synced = self.log.next_offset - 1
         return self.time.now()
 
     def level_of(self, durability: str | None, default: int) -> int:
@@ -59,13 +106,14 @@ class Look(Pipeline):
         """Refused."""
         raise _refusal()
 
-    def close(self) -> int | None:
+    def close(self) -> dict[int, int | None]:
         """End the look."""
         with self.lock:
             if self.trouble is None:
                 self.trouble = StoreClosed(f"the journal {self.name} is closed: its store was closed")
-                self.state.file.abandon()
-        return None
+                for rows in self.state.generations:
+                    rows.file.abandon()
+        return {}
 
 
 def _refusal() -> ReadOnly:

@@ -19,17 +19,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from journal.core.cursor import base_of
 from journal.core.effects import Effect
 from journal.core.settings import Settings
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
+from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
+from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
-from journal.engine.stored import DATABASES
 from journal.errors import Invalid, JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
@@ -56,10 +58,11 @@ class Pipeline:
 
     def __init__(
         self,
-        directory: Path,
+        top: Path,
         name: str,
         settings: Settings,
         *,
+        kept: list[Kept],
         keeper: Keeper,
         time: EngineTime,
         opening: int,
@@ -69,7 +72,9 @@ class Pipeline:
         map_bytes: int,
     ) -> None:
         self.name = name
-        self.order = int(directory.name)
+        self.top = top
+        self.order = kept[-1].order
+        """Of the active generation."""
         self.settings = settings
         self.time = time
         self.keeper = keeper
@@ -94,32 +99,51 @@ class Pipeline:
         self.full_requested = -1
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
-        self.log = Log(directory / "log", name.encode(), settings.segment_bytes_max)
+        self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[tuple[Any, int] | None]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change."""
-        self.commit = GroupCommit(self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell)
-        self._directory = directory
-        self._map_bytes = map_bytes
+        self.commit = GroupCommit(
+            self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell
+        )
+        self.map_bytes = map_bytes
+        self.generations = Generations(self, kept)
         self._sync_s = sync_s
         self._is_sync_scheduled = False
         self._armed_at = NEVER
 
     # -- opening and closing, on the keeper ---------------------------------------------------------------------------
 
-    def open(self, digest: int | None, *, is_deep: bool) -> None:
-        """Open the rows and replay what the log has after them."""
-        path = self._directory / "rows.mdb"
-        check_before_open(path, digest, is_deep=is_deep)
-        file = LmdbFile(path, DATABASES, map_bytes=self._map_bytes)
+    def directory(self, order: int) -> Path:
+        """Where a generation is."""
+        return self.top / f"{order:06d}"
+
+    def log_of(self, order: int) -> Log:
+        """The log of a generation, not opened yet."""
+        directory = self.directory(order) / "log"
+        return Log(directory, self.name.encode(), self.settings.segment_bytes_max, base_of(order))
+
+    def open(self, digests: dict[int, int | None], *, is_deep: bool) -> None:
+        """Open the rows of all generations and replay what the log has after them."""
+        opened: list[Rows] = []
         try:
-            self.state = State(file, self.timer_soon)
+            for kept in self.generations.kept:
+                if not kept.has_rows:
+                    continue
+                order = kept.order
+                digest = digests.get(order)
+                path = self.directory(order) / "rows.mdb"
+                check_before_open(path, digest, is_deep=is_deep)
+                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
+            self.state = State(opened, self.timer_soon)
             applied, end = self._replay()
-            self.log.open_at(end, applied, is_clean=digest is not None)
+            self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
         except BaseException:
-            file.abandon()
+            for rows in opened:
+                rows.file.abandon()
             self.log.close()
             raise
         self.checkpoints.opened(applied)
+        self.generations.schedule()
 
     def _replay(self) -> tuple[Place, Place]:
         """Load memory from the rows and apply the records after them; where that begins and ends."""
@@ -128,10 +152,10 @@ class Pipeline:
         applied = state.load()
         self.changes = 0
         self.time.not_before(state.time)
-        reader = Reader(self._directory / "log", self.name.encode(), applied)
+        reader = Reader(self.log.directory, self.name.encode(), applied)
         for place, record, payload in reader:
             try:
-                state.apply(payload.effect, place.offset)
+                state.apply(payload.effect, self.log.base + place.offset)
             except LmdbError as e:
                 raise translate(e, state.file.path, "cannot apply the log to") from e
             except (KeyError, TypeError, ValueError, IndexError) as e:
@@ -145,12 +169,12 @@ class Pipeline:
         self.timer_at = 0
         return applied, reader.end
 
-    def close(self) -> int | None:
-        """Commit everything and close; the digest of rows.mdb, or None when it could not be committed."""
+    def close(self) -> dict[int, int | None]:
+        """Commit everything and close; the digests of the rows by generation, nothing when they could not be committed."""
         clean = False
         with self.commit.io, self.lock:
             if self.trouble is not None and not isinstance(self.trouble, StoreFailed):
-                return None
+                return {}
             was_failed = self.trouble is not None
             # Nobody comes any more; who waits for a sync has it when the lock is free again.
             self.trouble = StoreClosed(f"the journal {self.name} is closed: its store was closed")
@@ -158,16 +182,20 @@ class Pipeline:
                 if not self.is_broken and not was_failed:
                     self.commit.sync_locked()
                     self.checkpoints.commit_rows()
-                    self.state.file.sync()
+                    for rows in self.state.generations:
+                        rows.file.sync()
                     clean = True
             except JournalError as e:
                 log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
             self.due.notify_all()
         self.commit.close()
         with self.commit.io, self.lock:
-            self.state.file.abandon()
+            for rows in self.state.generations:
+                rows.file.abandon()
             self.log.close()
-        return digest_of(self._directory / "rows.mdb") if clean else None
+        if not clean:
+            return {}
+        return {rows.order: digest_of(rows.file.path) for rows in self.state.generations}
 
     def abandon_after_fork(self, error: StorageError) -> None:
         """In a forked child: refuse everything, take no lock, touch no file that the parent uses."""
@@ -200,6 +228,8 @@ class Pipeline:
         if now >= self.timer_at:
             self.flush()
             self.tick(now)
+            if self.checkpoints.is_hold_due:
+                self._attend()
         return now
 
     def flush(self) -> None:
@@ -366,7 +396,8 @@ class Pipeline:
         log.warning("reload journal=%s", self.name)
         try:
             self.log.flush()
-            self.state.file.restart()
+            for rows in self.state.generations:
+                rows.file.restart()
             # A record that was written just before an interrupt stands, although nobody was told.
             self.log.resume(self._replay()[1])
         except StorageError as e:

@@ -14,7 +14,7 @@ from typing import Any
 from journal.core import effects as fx
 from journal.core import life
 from journal.core import priority as priorities
-from journal.core.cursor import Cursor
+from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, key_bytes, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
@@ -130,7 +130,7 @@ class Producing(Side):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(at, 1, now, level)
-        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, now, priority)), at
+        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, now, priority)), at
 
     def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
@@ -152,7 +152,7 @@ class Producing(Side):
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
-        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at)), 1, date, priority)), at
+        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
     def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""
@@ -166,7 +166,7 @@ class Producing(Side):
         if decision.effect is not None:
             at = p.write(decision.effect, 1, now, level, partial(p.state.apply, decision.effect))
         priority, date = place(row.primary)
-        return PutResult(decision.outcome, Cursor(p.order, at), row.version, date, priority), at
+        return PutResult(decision.outcome, cursor_of(at), row.version, date, priority), at
 
     def put_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
@@ -228,6 +228,6 @@ class Producing(Side):
             target = date if date is not None else old_date if later is None else max(now + later, row.insertion)
             moved, effect = life.move(row, old_priority if priority is None else priority, target, p.log.next_offset)
             at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
-            return PutResult("moved", Cursor(p.order, at), moved.version, target, place(moved.primary)[0]), at
+            return PutResult("moved", cursor_of(at), moved.version, target, place(moved.primary)[0]), at
 
         return p.change(level, make)

@@ -3,6 +3,11 @@ The state: effects are applied here and nowhere else.
 
 Live and in replay it is the same code, so that the same log gives the same state, byte for byte. Every index change of
 an entry comes from `insert` and `_remove`; a row that should be there and is not is damage, never ignored.
+
+Z1  An effect changes the home of the entry that it names, and the active generation, to which all inserts go.
+Z2  After a crash in the middle of a checkpoint an older generation's file may be ahead of the replay. Then what a record
+    does to its entries is done already, in the file and in what was loaded from it: it is passed over (`_home` is None).
+    The active generation is committed last and is never ahead.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from journal.core import effects as fx
 from journal.core.keys import expiration_key, owner_key
 from journal.core.rows import WAITING, LeaseRow, Row, decode_buried, decode_entry, encode_lease
 from journal.engine.leases import Held
+from journal.engine.rowsfile import Rows
 from journal.engine.stored import Stored
 from journal.errors import StoreDamaged
 
@@ -22,14 +28,15 @@ PENDING_MAX = 256
 
 
 class State(Stored):
-    """What is stored, and how it changes."""
+    """What is stored, and how it changes. `at` is a record's place over all generations (cursor.at_of)."""
 
     def insert(self, row: Row, value: bytes) -> None:
         """A new entry, waiting, and its bytes (X1)."""
         primary = row[0]
         if is_stored := primary[25] > 0:
-            self._put(primary, value, db=self._entries)
-            self._put(primary[9:], primary, db=self._keys)
+            self.active.put(primary, value, db=self._entries)
+            self.active.put(primary[9:], primary, db=self._keys)
+            self.active.collisions += 1
             self.collisions += 1
         else:
             self.pending[primary[9:]] = (row, value)
@@ -37,9 +44,9 @@ class State(Stored):
                 self.flush()
         self.order.added(primary, len(self.leases.by_token), is_stored)
         if row[2]:
-            self._expires(primary, row.expiration)
+            self._expires(self.active, primary, row.expiration)
         if row[7]:
-            self._put(owner_key(row.owner, primary), b"", db=self._owners)
+            self.active.put(owner_key(row.owner, primary), b"", db=self.active.owners)
 
     def insert_many(self, items: list[tuple[bytes, bytes]], extras: list[tuple[bytes, int, bytes]]) -> None:
         """New entries in bulk, sorted, with ordinal 0; `extras`: (primary, expiration, owner) of those that have one."""
@@ -51,154 +58,234 @@ class State(Stored):
         self.order.added_many([primary for primary, _ in items], len(self.leases))
         for primary, expiration, owner in extras:
             if expiration:
-                self._expires(primary, expiration)
+                self._expires(self.active, primary, expiration)
             if owner:
-                self._put(owner_key(owner, primary), b"", db=self._owners)
+                self.active.put(owner_key(owner, primary), b"", db=self.active.owners)
 
-    def _waits(self, primary: bytes, expiration: int) -> None:
-        self.order.added(primary, len(self.leases))
-        if expiration:
-            self._expires(primary, expiration)
-
-    def _expires(self, primary: bytes, expiration: int) -> None:
-        self._put(expiration_key(expiration, primary), b"", db=self._expirations)
+    def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
+        home.put(expiration_key(expiration, primary), b"", db=home.expirations)
+        home.is_dirty = True
         if self.next_expiration is None or expiration < self.next_expiration:
             self.next_expiration = expiration
             self._on_expiration(expiration)
 
-    def _must_delete(self, name: bytes, database: Any, what: str) -> None:
-        if not self._delete(name, db=database):
-            raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
+    def _home(self, primary: bytes, at: int) -> Rows | None:
+        """The generation that a record finds this entry in; None when that one is ahead of the record (Z2)."""
+        if not self.older:
+            return self.active
+        for rows in reversed(self.generations):
+            if rows.get(primary, db=rows.entries) is not None:
+                return None if at < rows.ahead_at else rows
+        if any(at < rows.ahead_at for rows in self.older):
+            return None
+        raise StoreDamaged(f"{self.file.path}: no entry at primary key {primary.hex()}, which the log names")
 
-    def _remove(self, primary: bytes, owner: bytes) -> None:
+    def _lease_of(self, primary: bytes, at: int) -> Held | None:
+        """The lease that a record ends or changes; None when its generation is ahead of the record (Z2)."""
+        held = self.leases.by_primary.get(primary)
+        if held is None:
+            if self._home(primary, at) is None:
+                return None
+            raise KeyError(f"no lease on {primary.hex()}")
+        return None if at < held.home.ahead_at else held
+
+    def _end_lease(self, held: Held) -> None:
+        self.leases.end(held.primary)
+        if held.is_saved:
+            held.home.must_delete(held.primary, held.home.leases, "leases")
+
+    def _remove(self, home: Rows, primary: bytes, owner: bytes) -> None:
         """An entry goes; an heir brings its own keys row (X5)."""
-        self._must_delete(primary, self._entries, "entries")
-        self._must_delete(primary[9:], self._keys, "keys")
+        home.must_delete(primary, home.entries, "entries")
+        home.must_delete(primary[9:], home.keys, "keys")
         if primary[25]:
+            home.collisions -= 1
             self.collisions -= 1
         if owner:
-            self._must_delete(owner_key(owner, primary), self._owners, "owners")
+            home.must_delete(owner_key(owner, primary), home.owners, "owners")
 
-    def _end_lease(self, primary: bytes) -> Held:
-        held = self.leases.end(primary)
-        if held.is_saved:
-            self._must_delete(primary, self._leases, "leases")
-        return held
-
-    def _inherit(self, held: Held, primary: bytes | None, value: bytes | None) -> None:
-        """An entry under a lease is gone; its successor, if any, takes the slot (life L4)."""
-        self._remove(held.primary, held.owner)
-        if primary is not None and value is not None:
-            self._must_delete(primary[9:], self._successors, "successors")
-            self.insert(decode_entry(primary, value), value)
-
-    def claim(self, effect: fx.Claim, offset: int, rows: list[Row] | None = None) -> list[Held]:
+    def claim(self, effect: fx.Claim, at: int, rows: list[Row] | None = None) -> list[Held]:
         """Leases begin; `rows` are the entries as stored, when the caller has read them."""
-        consumer, start, deadline, token, items = effect
-        if rows is None:
-            rows = [self.entry(primary) for primary in items[::4]]
         begun = []
-        worn = self.leases.worn
-        add = self.leases.add
-        for i, row in enumerate(rows):
-            at = 4 * i
-            held = Held(
-                row.primary, row.key, row.owner, row.expiration, items[at + 2], items[at + 3], start, deadline, token + i,
-                offset + i, consumer,
-            )  # fmt: skip
-            add(held)
-            if worn:
-                held.is_saved = worn.pop(row.primary, None) is not None
-            if row.expiration:
-                self._must_delete(expiration_key(row.expiration, row.primary), self._expirations, "expirations")
-            begun.append(held)
+        for i, primary in enumerate(effect.items[::4]):
+            home = self._home(primary, at + i) if self.older else self.active
+            if home is not None:
+                row = self.entry(primary) if rows is None else rows[i]
+                begun.append(self._begin_lease(effect, i, row, at + i, home))
         self.leases.trim()
         return begun
 
-    def claim_one(self, effect: fx.Claim, row: Row, offset: int) -> Held:
-        """One lease begins; `claim` for the usual case."""
-        consumer, start, deadline, token, items = effect
-        primary, _, expiration, _, _, _, _, owner, key, _ = row
-        held = Held(primary, key, owner, expiration, items[2], items[3], start, deadline, token, offset, consumer)
-        leases = self.leases
-        leases.add(held)
-        slot = primary[9:]
+    def claim_one(self, effect: fx.Claim, row: Row, at: int) -> Held:
+        """One lease begins, on an entry that LMDB may not have yet."""
+        slot = row[0][9:]
         if slot in self.pending:
             self.lent[slot] = self.pending.pop(slot)
+            home = self.active
+        else:
+            home = self.home(row[0])
+        held = self._begin_lease(effect, 0, row, at, home)
+        self.leases.trim()
+        return held
+
+    def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
+        consumer, start, deadline, token, items = effect
+        primary, _, expiration, _, _, _, _, owner, key, _ = row
+        version, timeouts = items[4 * i + 2], items[4 * i + 3]
+        held = Held(
+            primary, key, owner, expiration, version, timeouts, start, deadline, token + i, at, consumer, home
+        )  # fmt: skip
+        leases = self.leases
+        leases.add(held)
         if leases.worn:
             held.is_saved = leases.worn.pop(primary, None) is not None
         if expiration:
-            self._must_delete(expiration_key(expiration, primary), self._expirations, "expirations")
-        leases.trim()
+            home.must_delete(expiration_key(expiration, primary), home.expirations, "expirations")
         return held
 
-    def done(self, items: list[Any]) -> None:
+    def done(self, items: list[Any], at: int) -> None:
         """Leases are finished and their entries gone."""
-        leases, fresh, delete, lent = self.leases, self._fresh, self._delete, self.lent
-        entries, keys = self._entries, self._keys
-        for at in range(0, len(items), 5):
-            primary, token, heir = items[at], items[at + 2], items[at + 3]
-            held = leases.end(primary)
-            if held.is_saved:
-                self._must_delete(primary, self._leases, "leases")
+        leases, fresh, lent = self.leases, self._fresh, self.lent
+        for i in range(0, len(items), 5):
+            primary, token, heir = items[i], items[i + 2], items[i + 3]
             leases.finish(token)
             fresh.append(token)
-            if heir is None and not held.owner and not primary[25]:
-                if lent.pop(primary[9:], None) is None and not (
-                    delete(primary, db=entries) and delete(primary[9:], db=keys)
-                ):
-                    raise StoreDamaged(f"{self.file.path}: no entries or keys row of {primary.hex()} to remove")
-            else:
-                self.flush()
-                self._inherit(held, heir, items[at + 4])
+            held = leases.by_primary.get(primary)
+            if held is None or at < held.home.ahead_at:
+                held = self._lease_of(primary, at + i // 5)
+            if held is not None:
+                self._end_lease(held)
+                if heir is not None or held.owner or primary[25]:
+                    self.flush()
+                    self._remove(held.home, primary, held.owner)
+                elif lent.pop(primary[9:], None) is None:
+                    self._remove(held.home, primary, b"")
+            if heir is not None:
+                self._inherit(held, heir, items[i + 4])
 
-    def _replace(self, old: bytes, primary: bytes, value: bytes) -> None:
-        before, after = self.entry(old), decode_entry(primary, value)
-        if self.leases.worn.pop(old, None) is not None:
-            self._must_delete(old, self._leases, "leases")
-        if before.expiration:
-            self._must_delete(expiration_key(before.expiration, old), self._expirations, "expirations")
-        self._remove(old, before.owner)
-        self.insert(after, value)
+    def _inherit(self, held: Held | None, primary: bytes, value: bytes) -> None:
+        """The entry of a lease is gone; its successor takes the slot (life L4)."""
+        if held is not None:
+            held.home.must_delete(primary[9:], held.home.successors, "successors")
+        self.insert(decode_entry(primary, value), value)
 
-    def _release(self, effect: fx.Release) -> None:
-        held = self._end_lease(effect.old)
-        if held.has_successor:
-            self._must_delete(effect.old[9:], self._successors, "successors")
-        self._remove(effect.old, held.owner)
+    def _replace(self, old: bytes, primary: bytes, value: bytes, at: int) -> None:
+        home = self._home(old, at)
+        if home is not None:
+            before = self.entry(old)
+            if self.leases.worn.pop(old, None) is not None:
+                home.must_delete(old, home.leases, "leases")
+            if before.expiration:
+                home.must_delete(expiration_key(before.expiration, old), home.expirations, "expirations")
+            self._remove(home, old, before.owner)
+        self.insert(decode_entry(primary, value), value)
+
+    def _release(self, effect: fx.Release, at: int) -> None:
+        held = self._lease_of(effect.old, at)
+        if held is not None:
+            self._end_lease(held)
+            if held.has_successor:
+                held.home.must_delete(effect.old[9:], held.home.successors, "successors")
+            self._remove(held.home, effect.old, held.owner)
         self.insert(decode_entry(effect.primary, effect.value), effect.value)
 
-    def _timeout(self, effect: fx.Timeout, offset: int) -> None:
-        held = self.leases.end(effect.primary)
-        lease = LeaseRow(WAITING, effect.version, effect.timeouts, held.start, held.deadline, held.token, offset, "")
-        self._put(effect.primary, encode_lease(effect.primary, *lease[:7], b""), db=self._leases)
+    def _timeout(self, effect: fx.Timeout, at: int) -> None:
+        held = self._lease_of(effect.primary, at)
+        if held is None:
+            return
+        self.leases.end(effect.primary)
+        lease = LeaseRow(WAITING, effect.version, effect.timeouts, held.start, held.deadline, held.token, at, "")
+        home = held.home
+        home.put(effect.primary, encode_lease(effect.primary, *lease[:7], b""), db=home.leases)
+        home.is_dirty = True
         self.leases.worn[effect.primary] = lease
-        self._waits(effect.primary, held.expiration)
+        self.order.added(effect.primary, len(self.leases))
+        if held.expiration:
+            self._expires(home, effect.primary, held.expiration)
 
-    def _drop(self, primary: bytes) -> None:
+    def _drop(self, primary: bytes, at: int) -> None:
         """A waiting entry, or one whose lease has just ended, goes without an heir."""
+        home = self._home(primary, at)
+        if home is None:
+            return
         row = self.entry(primary)
-        if primary in self.leases.by_primary:
-            self._end_lease(primary)
+        held = self.leases.by_primary.get(primary)
+        if held is not None:
+            self._end_lease(held)
         else:
             if row.expiration:
-                self._must_delete(expiration_key(row.expiration, primary), self._expirations, "expirations")
+                home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
             if self.leases.worn.pop(primary, None) is not None:
-                self._must_delete(primary, self._leases, "leases")
-        self._remove(primary, row.owner)
+                home.must_delete(primary, home.leases, "leases")
+        self._remove(home, primary, row.owner)
 
-    def _bury(self, effect: fx.Bury) -> None:
-        self._inherit(self._end_lease(effect.old), effect.primary, effect.successor)
-        self._put(effect.name, effect.value, db=self._buried)
+    def _bury(self, effect: fx.Bury, at: int) -> None:
+        held = self._lease_of(effect.old, at)
+        if held is not None:
+            self._end_lease(held)
+            self._remove(held.home, effect.old, held.owner)
+        if effect.primary is not None and effect.successor is not None:
+            self._inherit(held, effect.primary, effect.successor)
+        active = self.active
+        active.put(effect.name, effect.value, db=active.buried)
         if effect.flag is not None:
             reason = decode_buried(effect.name, effect.value).reason
-            kept = self._get(effect.flag.encode(), db=self._flags)
+            kept = active.get(effect.flag.encode(), db=active.flags)
             raised, count = (effect.date, 0) if kept is None else msgpack.unpackb(kept)[1::2]
             message = f"the entry {effect.key!r} was buried: {reason}"
-            self._delete(effect.flag.encode(), db=self._flags)
-            self._put(effect.flag.encode(), msgpack.packb((message, raised, effect.date, count + 1)), db=self._flags)
+            active.delete(effect.flag.encode(), db=active.flags)
+            active.put(effect.flag.encode(), msgpack.packb((message, raised, effect.date, count + 1)), db=active.flags)
 
-    def apply(self, effect: fx.Effect, offset: int) -> None:
+    def _unbury(self, name: bytes, at: int) -> None:
+        """A buried row goes, from whichever generation has it."""
+        for rows in reversed(self.generations):
+            if rows.get(name, db=rows.buried) is not None:
+                if at >= rows.ahead_at:
+                    rows.must_delete(name, rows.buried, "buried")
+                return
+        if not any(at < rows.ahead_at for rows in self.older):
+            raise StoreDamaged(f"{self.file.path}: no buried row {name.hex()} to remove")
+
+    def _queue(self, slot: bytes, value: bytes, at: int) -> None:
+        """A successor is kept in its entry's home."""
+        for rows in reversed(self.generations):
+            primary = rows.get(slot, db=rows.keys)
+            if primary is None:
+                continue
+            if at >= rows.ahead_at:
+                # Deleted first: a value that shrinks in place keeps pages that LMDB's verifier takes for damage.
+                rows.delete(slot, db=rows.successors)
+                rows.put(slot, value, db=rows.successors)
+                rows.is_dirty = True
+                self.leases.by_primary[primary].has_successor = True
+            return
+        if not any(at < rows.ahead_at for rows in self.older):
+            raise StoreDamaged(f"{self.file.path}: no entry in slot {slot.hex()}, which the log names")
+
+    def _carry(self, effect: fx.Carry, at: int) -> None:
+        """Entries, lease rows of waiting ones and buried rows move to the active generation, as they are."""
+        for i in range(0, len(effect.entries), 2):
+            primary, value = effect.entries[i], effect.entries[i + 1]
+            row = decode_entry(primary, value)
+            worn = self.leases.worn.get(primary)
+            home = self._home(primary, at)
+            if home is not None:
+                if worn is not None:
+                    home.must_delete(primary, home.leases, "leases")
+                if row.expiration:
+                    home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
+                self._remove(home, primary, row.owner)
+            self.insert(row, value)
+        self.flush()
+        active = self.active
+        for i in range(0, len(effect.worn), 2):
+            primary, value = effect.worn[i], effect.worn[i + 1]
+            active.put(primary, value, db=active.leases)
+            self.leases.worn[primary] = self._lease(active, primary, value)
+        for i in range(0, len(effect.buried), 2):
+            self._unbury(effect.buried[i], at)
+            active.put(effect.buried[i], effect.buried[i + 1], db=active.buried)
+
+    def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
         if type(effect) is not fx.Put:
             self.flush()
@@ -209,38 +296,38 @@ class State(Stored):
                 for primary, value in zip(items[::2], items[1::2], strict=True):
                     self.insert(decode_entry(primary, value), value)
             case fx.Replace(old, primary, value):
-                self._replace(old, primary, value)
+                self._replace(old, primary, value, at)
             case fx.Queue(slot, value):
-                # Deleted first: a value that shrinks in place keeps pages that LMDB's verifier takes for damage.
-                self._delete(slot, db=self._successors)
-                self._put(slot, value, db=self._successors)
-                self.leases.by_primary[self._primary_of(slot)].has_successor = True
+                self._queue(slot, value, at)
             case fx.Claim():
-                self.claim(effect, offset)
+                self.claim(effect, at)
             case fx.Done(items):
-                self.done(items)
+                self.done(items, at)
             case fx.Extend(primary=primary, deadline=deadline, version=version):
-                held = self.leases.by_primary[primary]
-                held.deadline, held.version, held.at = deadline, version, offset
-                self.leases.extended(held)
+                held = self._lease_of(primary, at)
+                if held is not None:
+                    held.deadline, held.version, held.at = deadline, version, at
+                    self.leases.extended(held)
             case fx.Release():
-                self._release(effect)
+                self._release(effect, at)
             case fx.Timeout():
-                self._timeout(effect, offset)
+                self._timeout(effect, at)
             case fx.Bury():
-                self._bury(effect)
+                self._bury(effect, at)
             case fx.Retry(name, primary, value):
-                self._must_delete(name, self._buried, "buried")
+                self._unbury(name, at)
                 self.insert(decode_entry(primary, value), value)
             case fx.Unbury(name=name):
-                self._must_delete(name, self._buried, "buried")
+                self._unbury(name, at)
             case fx.Delete(primary=primary):
-                self._drop(primary)
+                self._drop(primary, at)
             case fx.Expire(items):
-                for primary in items[::2]:
-                    self._drop(primary)
+                for i, primary in enumerate(items[::2]):
+                    self._drop(primary, at + i)
             case fx.Lower(name):
-                self._must_delete(name.encode(), self._flags, "flags")
+                self.active.must_delete(name.encode(), self.active.flags, "flags")
+            case fx.Carry():
+                self._carry(effect, at)
             case fx.Group(parts):
                 for i, (verb, *args) in enumerate(parts):
-                    self.apply(fx.from_list(verb, args), offset + i)
+                    self.apply(fx.from_list(verb, args), at + i)

@@ -16,7 +16,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import threading
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,19 +32,22 @@ from journal.engine import check as checks
 from journal.engine import lmdbfile
 from journal.engine.catalog import Catalog, Listed
 from journal.engine.clock import EngineTime, as_clock
+from journal.engine.disposal import SPARE
 from journal.engine.files import OwnerLock, check_own, make_directory, remove_tree, storage_error
+from journal.engine.generations import Kept
 from journal.engine.journal import Journal
 from journal.engine.keeper import Keeper
-from journal.engine.lmdbfile import check_before_open
 from journal.engine.log import Log
 from journal.engine.look import Look
 from journal.engine.pipeline import FULL, LEVELS, OS, Pipeline
-from journal.engine.stored import DATABASES
+from journal.engine.rowsfile import DATABASES
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
 
 log = logging.getLogger("journal.store")
 
 VERIFY = ("auto", "full")
+_LEFT = re.compile(r"next|[0-9]{6}(\.gone)?")
+"""What a crash in the middle of a rotation or a disposal may leave."""
 _open_stores: set[Store] = set()
 """Kept alive until closed: LMDB must not be cleaned up by the garbage collector, on any thread, under the keeper."""
 
@@ -164,48 +169,57 @@ class Store:
     def _change(self, name: str, given: dict[str, Any]) -> Settings:
         if self._is_readonly:
             raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
-        listed = self._catalog.get(name)
-        assert listed is not None
+        listed = self._listed(name)
         settings = changed(listed.settings, given)
         if settings != listed.settings:
-            self._catalog.set(name, Listed(listed.order, settings, listed.digest))
+            self._catalog.set(name, listed._replace(settings=settings))
         return settings
+
+    def _listed(self, name: str) -> Listed:
+        listed = self._catalog.get(name)
+        assert listed is not None
+        return listed
+
+    def _look(self, name: str) -> list[Kept]:
+        """For one who looks: the generations that there are now. On the keeper."""
+        self._catalog.renew()
+        return self._listed(name).generations
 
     def _open(self, name: str, given: dict[str, Any]) -> Pipeline:
         """On the keeper."""
         listed = self._catalog.get(name)
+        top = self.path / name
         if self._is_readonly:
             if listed is None:
                 raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self._catalog.journals()}")
             if given:
                 raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
-            directory = self.path / name / f"{listed.order:06d}"
-            check_before_open(directory / "rows.mdb", None, is_live=True)
-            return Look(directory, name, listed.settings, keeper=self._keeper, time=self._time)
+            return Look(
+                top, name, listed.settings, keeper=self._keeper, time=self._time, generations=partial(self._look, name)
+            )
         if listed is None:
-            listed = Listed(1, changed(None, given), None)
+            listed = Listed(changed(None, given), [Kept(1, self._time.now(), None, True, True)], {})
             self._create(name, listed)
         else:
-            listed.settings = changed(listed.settings, given)
-        directory = self.path / name / f"{listed.order:06d}"
-        for part in (directory.parent, directory, directory / "log"):
-            if not part.is_dir():
-                raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
-            check_own(part, is_directory=True)
-        _refuse_foreign(directory.parent, {directory.name})
-        _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
+            listed = listed._replace(settings=changed(listed.settings, given))
+        _check_generations(top, name, listed.generations)
         pipeline = Pipeline(
-            directory, name, listed.settings, keeper=self._keeper, time=self._time, opening=self._catalog.opening,
-            level=self._level, claim_level=self._claim_level, sync_s=self._sync_s, map_bytes=self._map_bytes,
+            top, name, listed.settings, kept=listed.generations, keeper=self._keeper, time=self._time,
+            opening=self._catalog.opening, level=self._level, claim_level=self._claim_level, sync_s=self._sync_s,
+            map_bytes=self._map_bytes,
         )  # fmt: skip
-        pipeline.open(listed.digest, is_deep=self._is_deep)
+        pipeline.generations.record = partial(self._record, name)
+        pipeline.open(listed.digests, is_deep=self._is_deep)
         try:
-            # The rows will change: their digest is taken back before they do (catalog A2).
-            self._catalog.set(name, Listed(listed.order, listed.settings, None))
+            # The rows will change: their digests are taken back before they do (catalog A2).
+            self._catalog.set(name, listed._replace(digests={}))
         except BaseException:
             pipeline.close()
             raise
         return pipeline
+
+    def _record(self, name: str, kept: list[Kept]) -> None:
+        self._catalog.set(name, self._listed(name)._replace(generations=kept))
 
     def _create(self, name: str, listed: Listed) -> None:
         """Make the files of a new journal, then name it (B2, catalog A2)."""
@@ -214,7 +228,7 @@ class Store:
             log.warning("orphan_removed path=%s", top)
             remove_tree(top)
             make_directory(top)
-        directory = top / f"{listed.order:06d}"
+        directory = top / "000001"
         make_directory(directory)
         make_directory(directory / "log")
         lmdbfile.create(directory / "rows.mdb", DATABASES)
@@ -288,11 +302,10 @@ class Store:
 
     def _close_journals(self) -> None:
         for name, journal in self._journals.items():
-            digest = journal._p.close()
-            if digest is not None:
-                listed = self._catalog.get(name)
-                assert listed is not None
-                self._catalog.set(name, Listed(listed.order, listed.settings, digest))
+            digests = journal._p.close()
+            journal._p.generations.disposal.close()
+            if digests:
+                self._catalog.set(name, self._listed(name)._replace(digests=digests))
         self._catalog.close()
 
     def _check(self) -> None:
@@ -335,6 +348,31 @@ def _prepare(path: Path) -> None:
             if name not in ("LOCK", "catalog") and NAME.fullmatch(name) is None:
                 raise StoreDamaged(f"{path / name} is not a part of a store: move it out of {path}")
             check_own(path / name, is_directory=name != "LOCK")
+
+
+def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
+    """All files that the catalog names are there and ours; what a crash left of others is removed (generations U2)."""
+    if not top.is_dir():
+        raise StorageError(f"{top} is missing: the catalog names journal {name}; restore it from a copy")
+    check_own(top, is_directory=True)
+    wanted = {f"{kept.order:06d}": kept for kept in generations if kept.has_rows or kept.has_log}
+    for found in os.listdir(top):
+        if found in wanted or found in (SPARE, SPARE + "-lock"):
+            continue
+        if _LEFT.fullmatch(found) is None:
+            raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")
+        log.warning("orphan_removed path=%s", top / found)
+        remove_tree(top / found)
+    for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
+        parts = [directory, directory / "log"] if kept.has_log else [directory]
+        for part in parts:
+            if not part.is_dir():
+                raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
+            check_own(part, is_directory=True)
+        known = {"log"} if kept.has_log else set()
+        _refuse_foreign(
+            directory, {"log", "rows.mdb", "rows.mdb-lock"} if kept.has_rows else {*known, "rows.mdb", "rows.mdb-lock"}
+        )
 
 
 def _refuse_foreign(directory: Path, known: set[str]) -> None:

@@ -1,18 +1,11 @@
 """
-What is stored of a journal, read: LMDB's rows, and the small part of them that is kept in memory.
+What is stored of a journal, read: the rows of its generations, and the small part of them that is kept in memory.
 
-The sub-databases of rows.mdb:
-
-    entries      primary key -> entry                expirations  expiration u64, primary key -> (waiting entries only)
-    keys         slot -> primary key                 owners       owner length u8, owner, primary key ->
-    leases       primary key -> lease                buried       murmur, offset -> buried
-    successors   slot -> successor                   flags        name -> msgpack
-    meta         "applied" -> msgpack [offset, segment, position, collisions, time]; "f" + u64 -> finished tokens
-
-X1  An entry is in `entries` and `keys`; in `owners` iff it has an owner; in `expirations` iff it expires and waits.
+X1  An entry is in `entries` and `keys` of one generation, its home; in `owners` iff it has an owner; in `expirations`
+    iff it expires and waits. Its lease row and its successor are there too. No slot is in two generations.
 X2  `leases` has a row of status W for each entry in `worn`, and, when committed, one of status P for each lease.
 X3  `successors` has a row only for a slot whose entry is processing.
-X4  What is committed is the effect of all records up to "applied", and of none after it.
+X4  New entries go to the active generation, the last one. Flags and finished tokens are kept there only.
 X5  `pending` holds new entries that wait, `lent` such entries under a lease, which LMDB does not have yet: an entry that
     is put, claimed and done at once never gets there. Only a put of another key, a claim and a done may come after
     them; whoever reads or changes anything else calls `flush` first.
@@ -22,10 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any
+from itertools import islice
 
-import msgpack
-
+from journal.core.cursor import base_of
 from journal.core.keys import UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import FINISHED_MAX, ORDINAL_MAX
@@ -40,15 +32,13 @@ from journal.core.rows import (
     decode_successor,
 )
 from journal.engine.leases import Held, Leases
-from journal.engine.lmdbfile import LmdbFile
-from journal.engine.order import Order
+from journal.engine.order import Entries, Order
+from journal.engine.rowsfile import Merged, Rows
 from journal.engine.segments import Place
 from journal.errors import Invalid, StoreDamaged
 
-DATABASES = (
-    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"meta",
-)  # fmt: skip
 _U64 = struct.Struct(">Q")
+_ACTIVE_ONLY = (b"flags", b"meta")
 FEW = 8
 """A claim looks through so many pending entries; more of them go to LMDB first."""
 
@@ -56,8 +46,7 @@ FEW = 8
 class Stored:
     """The rows, leases and order of one generation. Under the journal's lock."""
 
-    def __init__(self, file: LmdbFile, on_expiration: Callable[[int], None] = lambda date: None) -> None:
-        self.file = file
+    def __init__(self, generations: list[Rows], on_expiration: Callable[[int], None] = lambda date: None) -> None:
         self._on_expiration = on_expiration
         self.order = Order()
         self.leases = Leases()
@@ -71,20 +60,22 @@ class Stored:
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
         self._fresh: list[int] = []
         self._chunks: list[tuple[int, int]] = []
-        dbs = file.databases
-        self._entries, self._keys = dbs[b"entries"], dbs[b"keys"]
-        self._expirations, self._leases = dbs[b"expirations"], dbs[b"leases"]
-        self._successors, self._owners = dbs[b"successors"], dbs[b"owners"]
-        self._buried, self._flags, self._meta = dbs[b"buried"], dbs[b"flags"], dbs[b"meta"]
-        self.use()
+        self.use(generations)
 
-    def use(self) -> None:
-        """Work with the transaction that is open now."""
-        txn = self.file.txn
-        self._get = txn.get
-        self._put = txn.put
-        self._delete = txn.delete
-        self._cursor = txn.cursor(db=self._entries)
+    def use(self, generations: list[Rows] | None = None) -> None:
+        """Work with these generations, oldest first, and with the transactions that are open now."""
+        if generations is not None:
+            self.generations = generations
+            self.active = generations[-1]
+            self.older = generations[:-1]
+        active = self.active
+        for rows in self.generations:
+            rows.use()
+        self.file = active.file
+        self._get = active.get
+        self._entries, self._keys = active.entries, active.keys
+        self._cursor: Entries = Merged(self.generations) if self.older else active.by_order
+        self.order.stored()
 
     # -- loading and keeping ----------------------------------------------------------------------------------------
 
@@ -95,40 +86,41 @@ class Stored:
         self._fresh.clear()
         self.pending.clear()
         self.lent.clear()
-        applied = self._get(b"applied", db=self._meta)
-        place = Place(0, 0, 0)
-        self.collisions = 0
-        if applied is not None:
-            try:
-                offset, segment, position, self.collisions, self.time = msgpack.unpackb(applied)
-                place = Place(offset, segment, position)
-            except (ValueError, TypeError) as e:
-                raise StoreDamaged(f"{self.file.path}: the applied cursor is not readable: {e}") from e
-        for primary, value in self._all(self._leases):
-            self._load_lease(primary, self._lease(primary, value))
-        for slot, _ in self._all(self._successors):
-            primary = self._primary_of(slot)
-            if primary not in self.leases.by_primary:
-                raise StoreDamaged(f"{self.file.path}: a successor in slot {slot.hex()} follows no lease")
-            self.leases.by_primary[primary].has_successor = True
+        _, place, self.time = self.active.applied()
+        for rows in self.generations:
+            order, applied, _ = rows.applied()
+            rows.ahead_at = base_of(order) + applied.offset
+            rows.is_dirty = False
+            for primary, value in rows.all(rows.leases):
+                self._load_lease(rows, primary, self._lease(rows, primary, value))
+            for slot, _ in rows.all(rows.successors):
+                held = self.leases.by_primary.get(self._primary_of(rows, slot))
+                if held is None:
+                    raise StoreDamaged(f"{rows.file.path}: a successor in slot {slot.hex()} follows no lease")
+                held.has_successor = True
+        self.collisions = sum(rows.collisions for rows in self.generations)
         self._chunks.clear()
         for name, value in self.meta_chunks():
             tokens = struct.unpack(f">{len(value) // 8}Q", value)
             self._chunks.append((_U64.unpack(name[1:])[0], len(tokens)))
             for token in tokens:
                 self.leases.finish(token)
-        first = self.expirations(1)
-        self.next_expiration = first[0][0] if first else None
+        self.look_for_expiration()
         return place
 
-    def _load_lease(self, primary: bytes, lease: LeaseRow) -> None:
+    def look_for_expiration(self) -> None:
+        """Find out when the next entry expires."""
+        first = self.expirations(1)
+        self.next_expiration = first[0][0] if first else None
+
+    def _load_lease(self, rows: Rows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:
             self.leases.worn[primary] = lease
             return
         row = self.entry(primary)
         held = Held(
             primary, row.key, row.owner, row.expiration, lease.version, lease.timeouts, lease.start, lease.deadline,
-            lease.token, lease.at, lease.consumer,
+            lease.token, lease.at, lease.consumer, rows,
         )  # fmt: skip
         held.is_saved = True
         self.leases.add(held)
@@ -140,21 +132,39 @@ class Stored:
         for primary in self.leases.worn:
             self.order.added(primary, len(self.leases))
 
-    def keep(self, applied: Place, now: int) -> None:
-        """Write what a checkpoint commits besides the rows (X4)."""
+    def keep(self, order: int, applied: Place, now: int) -> None:
+        """Write what a checkpoint commits besides the rows (X2, rowsfile F1)."""
         self.flush()
         self.save_leases()
-        self._put(b"applied", msgpack.packb((*applied, self.collisions, now)), db=self._meta)
+        for rows in self.older:
+            if rows.is_dirty:
+                rows.keep(order, applied, now)
+        self.active.keep(order, applied, now)
         if self._fresh:
             number = self._chunks[-1][0] + 1 if self._chunks else 0
-            self._put(b"f" + _U64.pack(number), struct.pack(f">{len(self._fresh)}Q", *self._fresh), db=self._meta)
+            self._keep_tokens(number, self._fresh)
             self._chunks.append((number, len(self._fresh)))
             self._fresh.clear()
             total = sum(size for _, size in self._chunks)
             while total - self._chunks[0][1] >= FINISHED_MAX:
                 number, size = self._chunks.pop(0)
-                self._delete(b"f" + _U64.pack(number), db=self._meta)
+                self.active.delete(b"f" + _U64.pack(number), db=self.active.meta)
                 total -= size
+
+    def _keep_tokens(self, number: int, tokens: list[int]) -> None:
+        value = struct.pack(f">{len(tokens)}Q", *tokens)
+        self.active.put(b"f" + _U64.pack(number), value, db=self.active.meta)
+
+    def move_to(self, rows: Rows) -> None:
+        """Go on with another active generation; nothing is pending and all is committed (X4)."""
+        flags = list(self.active.all(self.active.flags))
+        self.use([*self.generations, rows])
+        for name, value in flags:
+            rows.put(name, value, db=rows.flags)
+        self._chunks.clear()
+        if self.leases.finished:
+            self._keep_tokens(0, list(self.leases.finished))
+            self._chunks.append((0, len(self.leases.finished)))
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
@@ -163,8 +173,8 @@ class Stored:
             return
         if len(pending) == 1:
             ((slot, (row, value)),) = pending.items()
-            self._put(row[0], value, db=self._entries)
-            self._put(slot, row[0], db=self._keys)
+            self.active.put(row[0], value, db=self._entries)
+            self.active.put(slot, row[0], db=self._keys)
         else:
             txn = self.file.txn
             txn.cursor(db=self._entries).putmulti(sorted([(row[0], value) for row, value in pending.values()]))
@@ -176,8 +186,9 @@ class Stored:
     def save_leases(self) -> None:
         """Write the rows of leases that are new or were extended (X2)."""
         for primary, held in self.leases.unsaved.items():
-            self._put(primary, held.encoded(), db=self._leases)
-            held.is_saved = True
+            home = held.home
+            home.put(primary, held.encoded(), db=home.leases)
+            home.is_dirty = held.is_saved = True
         self.leases.unsaved.clear()
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -211,9 +222,19 @@ class Stored:
         """When the next entry falls due, or fell due; None when nothing waits."""
         return self.order.next_due_exactly(now, self._cursor, self.leases.by_primary)
 
+    def home(self, primary: bytes) -> Rows:
+        """The generation of an entry that is stored."""
+        if not self.older:
+            return self.active
+        for rows in reversed(self.generations):
+            if rows.get(primary, db=rows.entries) is not None:
+                return rows
+        raise StoreDamaged(f"{self.file.path}: no entry at primary key {primary.hex()}, which an index names")
+
     def entry(self, primary: bytes) -> Row:
         """The entry at a primary key that an index names."""
-        value = self._get(primary, db=self._entries)
+        home = self.home(primary)
+        value = home.get(primary, db=home.entries)
         if value is None:
             raise StoreDamaged(f"{self.file.path}: no entry at primary key {primary.hex()}, which an index names")
         return self.row(primary, value)
@@ -232,11 +253,11 @@ class Stored:
         except StoreDamaged as e:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
-    def _lease(self, primary: bytes, value: bytes) -> LeaseRow:
+    def _lease(self, rows: Rows, primary: bytes, value: bytes) -> LeaseRow:
         try:
             return decode_lease(primary, value)
         except StoreDamaged as e:
-            raise StoreDamaged(f"{self.file.path}: {e}") from e
+            raise StoreDamaged(f"{rows.file.path}: {e}") from e
 
     def current(self, primary: bytes) -> Row:
         """The entry with the version and the timeouts that count (rows R4)."""
@@ -260,35 +281,41 @@ class Stored:
             self.flush()
         if not self.collisions:
             primary = self._get(slot, db=self._keys)
+            if primary is None and self.older:
+                primary = self._in_older(slot)
             if primary is None:
                 return slot, None
             row = self.entry(primary)
             if row.key == key:
                 return slot, row
         taken = set()
-        cursor = self.file.txn.cursor(db=self._keys)
-        more = cursor.set_range(digest)
-        while more and cursor.key()[:16] == digest:
-            slot = cursor.key()
-            row = self.entry(cursor.value())
-            if row.key == key:
-                return slot, row
-            taken.add(slot[16])
-            more = cursor.next()
+        for rows in self.generations:
+            for slot, primary in rows.all(rows.keys, digest):
+                row = self.entry(primary)
+                if row.key == key:
+                    return slot, row
+                taken.add(slot[16])
         for ordinal in range(ORDINAL_MAX + 1):
             if ordinal not in taken:
                 return digest + bytes((ordinal,)), None
         raise Invalid(f"{ORDINAL_MAX + 1} entries share the hash of the key {key!r}: finish some of them first")
 
+    def _in_older(self, slot: bytes) -> bytes | None:
+        for rows in self.older:
+            primary = rows.get(slot, db=rows.keys)
+            if primary is not None:
+                return primary
+        return None
+
     def taken(self, slots: list[bytes]) -> set[bytes]:
         """Which of these slots have an entry, in LMDB or only in memory as yet."""
-        found = {slot for slot, _ in self.file.txn.cursor(db=self._keys).getmulti(slots)}
+        found = {slot for rows in self.generations for slot, _ in rows.cursor(db=rows.keys).getmulti(slots)}
         found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
         return found
 
     def has_any(self, slots: list[bytes]) -> bool:
         """Whether any of these slots is taken."""
-        return bool(self.file.txn.cursor(db=self._keys).getmulti(slots))
+        return any(rows.cursor(db=rows.keys).getmulti(slots) for rows in self.generations)
 
     def find(self, key: UserKey, raw: bytes) -> Found:
         """All that is stored of a key."""
@@ -296,12 +323,13 @@ class Stored:
         if row is None:
             return Found(slot, None)
         held = self.leases.by_primary.get(row.primary)
-        successor = self.successor(slot) if held is not None and held.has_successor else None
+        successor = self.successor(held) if held is not None and held.has_successor else None
         return Found(slot, self.counted(row), held is not None, successor)
 
-    def successor(self, slot: bytes) -> Row:
-        """The successor in a slot that has one."""
-        value = self._get(slot, db=self._successors)
+    def successor(self, held: Held) -> Row:
+        """The successor of an entry under a lease that has one."""
+        slot = held.primary[9:]
+        value = held.home.get(slot, db=held.home.successors)
         if value is None:
             raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")
         try:
@@ -312,57 +340,47 @@ class Stored:
     def holding(self, held: Held) -> Holding:
         """A lease with the row under it, for the rules."""
         row = self.entry(held.primary)._replace(version=held.version, timeouts=held.timeouts)
-        return Holding(row, held.token, self.successor(held.primary[9:]) if held.has_successor else None)
+        return Holding(row, held.token, self.successor(held) if held.has_successor else None)
 
     def expirations(self, limit: int) -> list[tuple[int, bytes]]:
         """The waiting entries that expire first."""
-        cursor = self.file.txn.cursor(db=self._expirations)
         found: list[tuple[int, bytes]] = []
-        more = cursor.first()
-        while more and len(found) < limit:
-            name = cursor.key()
-            found.append((_U64.unpack_from(name)[0], name[8:]))
-            more = cursor.next()
-        return found
+        for rows in self.generations:
+            cursor = rows.cursor(db=rows.expirations)
+            more = cursor.first()
+            for _ in range(limit):
+                if not more:
+                    break
+                name = cursor.key()
+                found.append((_U64.unpack_from(name)[0], name[8:]))
+                more = cursor.next()
+        return sorted(found)[:limit]
 
     def entries_from(self, primary: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Up to `limit` entries at or above a primary key, as stored."""
-        cursor = self.file.txn.cursor(db=self._entries)
-        found: list[tuple[bytes, bytes]] = []
-        if cursor.set_range(primary):
-            for item in cursor.iternext():
-                found.append(item)
-                if len(found) == limit:
-                    break
-        return found
+        cursor = self._cursor
+        return list(islice(cursor.iternext(), limit)) if cursor.set_range(primary) else []
 
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
         """The buried rows whose key has this murmur, oldest first."""
         digest = murmur(raw)
-        return [item for item in self._all(self._buried, digest) if item[0].startswith(digest)]
+        return sorted(item for rows in self.generations for item in rows.all(rows.buried, digest))
 
     def rows(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows of a sub-database, for the check and for lists."""
-        return self._all(self.file.databases[database])
+        for rows in [self.active] if database in _ACTIVE_ONLY else self.generations:
+            yield from rows.all(rows.file.databases[database])
 
     def meta_chunks(self) -> Iterator[tuple[bytes, bytes]]:
         """The rows of finished tokens."""
-        return (item for item in self._all(self._meta, b"f") if item[0][:1] == b"f")
+        return self.active.all(self.active.meta, b"f")
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows a sub-database has; read from its root, not counted."""
-        return int(self.file.txn.stat(self.file.databases[database])["entries"])
+        return sum(rows.size(database) for rows in self.generations)
 
-    def _all(self, database: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        cursor = self.file.txn.cursor(db=database)
-        if cursor.set_range(start) if start else cursor.first():
-            for name, value in cursor.iternext():
-                if start and not name.startswith(start):
-                    return
-                yield bytes(name), bytes(value)
-
-    def _primary_of(self, slot: bytes) -> bytes:
-        primary = self._get(slot, db=self._keys)
+    def _primary_of(self, rows: Rows, slot: bytes) -> bytes:
+        primary = rows.get(slot, db=rows.keys)
         if primary is None:
-            raise StoreDamaged(f"{self.file.path}: no entry in slot {slot.hex()}, which an index names")
+            raise StoreDamaged(f"{rows.file.path}: no entry in slot {slot.hex()}, which an index names")
         return primary

@@ -41,6 +41,8 @@ class Timers:
         try:
             while self._lose_leases(now) or self._expire(now):
                 pass
+            if now >= pipeline.generations.rotate_at:
+                pipeline.generations.due()
             pipeline.timer_at = self._next()
         except StoreFull as e:
             log.warning("timers_postponed journal=%s error=%s", pipeline.name, e)
@@ -51,6 +53,7 @@ class Timers:
         state = self._pipeline.state
         deadline = state.leases.next_deadline()
         dates = [date for date in (deadline, state.next_expiration) if date is not None]
+        dates.append(self._pipeline.generations.rotate_at)
         return min(dates, default=NEVER)
 
     def _level(self) -> int:
@@ -89,6 +92,5 @@ class Timers:
             effect = fx.Expire(items)
             pipeline.write(effect, len(items) // 2, now, self._level(), partial(state.apply, effect), is_essential=True)
             self.expired += len(items) // 2
-        first = state.expirations(1)
-        state.next_expiration = first[0][0] if first else None
+        state.look_for_expiration()
         return bool(items)

@@ -1,0 +1,116 @@
+"""
+What becomes of a generation's files when nothing is left in them: on a thread of its own, so that nobody waits for it.
+
+    delete     the files are unlinked
+    truncate   the rows file is kept for a coming generation, cut to its first pages
+    reset      it is kept as it is, its room with it
+
+N1  With `wipe` the bytes are overwritten with zeros and synced before anything else happens to them.
+N2  A file that somebody still reads (LMDB's reader table) is unlinked, whatever was asked: an inode lives as long as its
+    readers, but a file that is written anew would change under them.
+N3  What is disposed of is named by nothing any more: a crash leaves files that the next open removes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+
+from journal.engine.files import open_file, sync_directory
+from journal.engine.lmdbfile import has_readers
+from journal.errors import StorageError
+
+log = logging.getLogger("journal.disposal")
+
+SPARE = "spare.mdb"
+_ZEROS = bytes(1 << 20)
+
+
+class Disposal:
+    """Disposes of files in the order in which they come."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[tuple[Path, str, bool] | None] = SimpleQueue()
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    def take(self, path: Path, on_empty: str, wipe: bool) -> None:
+        """Dispose of a generation's directory, or of its log."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"journal-disposal-{self._name}", daemon=True)
+            self._thread.start()
+        self._jobs.put((path, on_empty, wipe))
+
+    def close(self) -> None:
+        """Wait until all is done."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                dispose(*job)
+            except (OSError, StorageError) as e:
+                # The next open removes what is left (N3).
+                log.warning("disposal_failed path=%s error=%s", job[0], e)
+
+
+def dispose(path: Path, on_empty: str, wipe: bool) -> None:
+    """Dispose of a directory."""
+    rows = path / "rows.mdb"
+    if on_empty != "delete" and rows.exists() and not has_readers(rows):
+        if wipe:
+            _wipe(rows)
+        os.rename(rows, path.parent / SPARE)
+        sync_directory(path.parent)
+    _remove(path, wipe)
+    sync_directory(path.parent)
+
+
+def _remove(path: Path, wipe: bool) -> None:
+    for each in sorted(path.iterdir()):
+        if each.is_dir() and not each.is_symlink():
+            _remove(each, wipe)
+        else:
+            if wipe and not (each.name == "rows.mdb" and has_readers(each)):
+                _wipe(each)
+            os.unlink(each)
+    os.rmdir(path)
+
+
+def _wipe(path: Path) -> None:
+    fd = open_file(path)
+    try:
+        at, size = 0, os.fstat(fd).st_size
+        while at < size:
+            at += os.pwrite(fd, memoryview(_ZEROS)[: size - at], at)
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
+def reuse_spare(top: Path, fresh: Path, on_empty: str) -> None:
+    """Put the first pages of a fresh file over the spare one, if there is one, and give it the fresh one's name."""
+    spare = top / SPARE
+    if not spare.exists():
+        return
+    content = fresh.read_bytes()
+    fd = open_file(spare)
+    try:
+        view = memoryview(content)
+        at = 0
+        while at < len(view):
+            at += os.pwrite(fd, view[at:], at)
+        if on_empty == "truncate":
+            os.ftruncate(fd, len(content))
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+    os.rename(spare, fresh)
+    sync_directory(top)
+    sync_directory(fresh.parent)

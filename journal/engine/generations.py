@@ -1,0 +1,327 @@
+"""
+The generations of a journal: when a new one begins, and what becomes of the old ones.
+
+    active     takes inserts; its log takes all records          draining   its rows are only taken out
+    closed     its rows are gone; its log is there for followers  gone       only its last offset is known
+
+U1  All older rows are committed and durable when a generation begins, so recovery needs the active log only.
+U2  The catalog names a generation after its files are durable; that is the moment it begins. What the catalog does not
+    name is removed at the next open.
+U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
+U4  Few survivors move to the active generation in steps of CARRY entries, each one record; leased ones stay until
+    their lease has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from journal.core import effects as fx
+from journal.core.cursor import base_of
+from journal.core.limits import PAST_MAX
+from journal.core.periods import period_end
+from journal.core.rows import encode_lease
+from journal.core.views import Generation
+from journal.engine.disposal import Disposal, reuse_spare
+from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
+from journal.engine.lmdbfile import LmdbFile, create
+from journal.engine.log import Log
+from journal.engine.rowsfile import DATABASES, Rows
+from journal.engine.segments import Place
+from journal.errors import StorageError, StoreFailed, StoreFull
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
+
+log = logging.getLogger("journal.generations")
+
+NEXT = "next"
+NEVER = 1 << 63
+CARRY = 64
+"""Entries in one step: with 100 bytes each about as long as ten puts."""
+LOOK_MAX = 4096
+FEW_SURVIVORS = 1024
+"""A generation that had a whole period to drain and has no more entries than this is emptied by moving them."""
+
+
+class Kept(NamedTuple):
+    """What the catalog knows of a generation."""
+
+    order: int
+    began: int
+    last: int | None
+    """The offset of its last change; None while it is active."""
+    has_rows: bool
+    has_log: bool
+
+
+class Generations:
+    """The generations of one journal. Changes happen on the keeper's thread."""
+
+    def __init__(self, pipeline: Pipeline, kept: list[Kept]) -> None:
+        self.kept = kept
+        self.rotate_at = NEVER
+        self.is_due = False
+        self.record: Callable[[list[Kept]], None] = lambda kept: None
+        """Set by the store: writes the list to the catalog, durable on return."""
+        self.disposal = Disposal(pipeline.name)
+        self._p = pipeline
+        self._is_carrying = False
+
+    # -- when ---------------------------------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """The settings or the generation changed: when is the next rotation? Under the lock."""
+        period = self._p.settings.rotate
+        self.rotate_at = NEVER if period is None else period_end(max(self.kept[-1].began, self._looked), period)
+        self._p.timer_soon(self.rotate_at)
+
+    _looked = 0
+
+    def due(self) -> None:
+        """The period is over; an empty one is passed over. Under the lock."""
+        p = self._p
+        if p.log.next_offset == p.log.base:
+            self._looked = p.time.now()
+            self.schedule()
+        else:
+            self.rotate_at = NEVER
+            self.is_due = p.checkpoints.is_hold_due = True
+
+    def rotate_if_due(self) -> None:
+        """On the keeper; several callers may have come for it."""
+        if self.is_due:
+            self.is_due = False
+            try:
+                self.rotate()
+            except StoreFull as e:
+                log.warning("rotation_postponed journal=%s error=%s", self._p.name, e)
+                with self._p.lock:
+                    self._looked = self._p.time.now()
+                    self.schedule()
+
+    # -- rotation -----------------------------------------------------------------------------------------------------
+
+    def rotate(self) -> None:
+        """Begin a new generation. On the keeper, without the lock."""
+        p = self._p
+        try:
+            fresh = self._prepare()
+        except OSError as e:
+            raise storage_error(e, f"cannot prepare a generation of journal {p.name}") from e
+        p.commit.sync_now()
+        with p.commit.io, p.lock:
+            if p.trouble is not None:
+                raise p.trouble
+            if p.is_broken:
+                p.reload()
+            p.commit.sync_locked()
+            try:
+                p.checkpoints.commit_rows()
+                p.state.file.sync()  # U1
+                self._switch(fresh)
+            except StoreFull:
+                p.reload()
+                raise
+            except StorageError as e:
+                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
+                raise
+        self.look_around(is_rotated=True)
+
+    def _prepare(self) -> Path:
+        """The files of the coming generation, durable, under a name that nobody looks at."""
+        p = self._p
+        fresh = p.top / NEXT
+        if os.path.lexists(fresh):
+            remove_tree(fresh)
+        make_directory(fresh)
+        make_directory(fresh / "log")
+        create(fresh / "rows.mdb", DATABASES)
+        reuse_spare(p.top, fresh / "rows.mdb", p.settings.on_empty)
+        first = Log(fresh / "log", p.name.encode(), p.settings.segment_bytes_max)
+        first.create()
+        first.close()
+        return fresh
+
+    def _switch(self, fresh: Path) -> None:
+        """Under the lock and `io`: name the new generation, then use it (U2)."""
+        p = self._p
+        order = p.order + 1
+        now = p.time.now()
+        old = p.log
+        last = old.next_offset - old.base - 1
+        directory = p.directory(order)
+        try:
+            os.rename(fresh, directory)
+            sync_directory(p.top)
+        except OSError as e:
+            raise storage_error(e, f"cannot begin the generation {directory}") from e
+        before = p.state.generations
+        file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
+        try:
+            rows = Rows(file, order)
+            p.state.move_to(rows)
+            rows.keep(order, Place(0, 0, 0), now)
+            file.commit()
+            file.sync()
+            following = p.log_of(order)
+            following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
+            closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
+            kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True)]
+            self.record(kept)
+        except BaseException as e:
+            p.state.use(before)
+            file.abandon()
+            if isinstance(e, StoreFull):  # after any other error the catalog may name it
+                remove_tree(directory)
+            raise
+        self.kept = kept
+        following.keep_from = old.keep_from
+        p.state.use()
+        p.order, p.log = order, following
+        p.commit.use(following)
+        p.checkpoints.opened(Place(0, 0, 0))
+        old.close()
+        p.tell()
+        if not closed.has_log:
+            self.disposal.take(old.directory, "delete", p.settings.wipe)
+        self.schedule()
+        log.info("generation_begins journal=%s order=%d last=%d", p.name, order, last)
+
+    # -- the old ones -------------------------------------------------------------------------------------------------
+
+    def look_around(self, *, is_rotated: bool = False) -> None:
+        """After a checkpoint: give up rows that are empty, and begin to move few survivors. On the keeper."""
+        p = self._p
+        if len(p.state.generations) == 1 and not any(k.last is not None and k.has_log for k in self.kept):
+            return
+        with p.commit.io, p.lock:
+            if p.trouble is not None or p.is_broken:
+                return
+            empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
+            if empty:
+                self._give_up(empty)
+            self._let_logs_go()
+        if is_rotated or len(p.state.generations) > p.settings.generations_max:
+            self._carry_soon()
+
+    def _give_up(self, empty: list[Rows]) -> None:
+        p = self._p
+        p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
+        orders = {rows.order for rows in empty}
+        p.state.use([rows for rows in p.state.generations if rows not in empty])
+        for rows in empty:
+            rows.file.abandon()
+        self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
+        for rows in empty:
+            directory = p.directory(rows.order)
+            log.info("generation_drained journal=%s order=%d", p.name, rows.order)
+            if next(k for k in self.kept if k.order == rows.order).has_log:
+                rows_only = directory.with_name(f"{rows.order:06d}.gone")
+                make_directory(rows_only)
+                for name in ("rows.mdb", "rows.mdb-lock"):
+                    os.rename(directory / name, rows_only / name)
+                directory = rows_only
+            self.disposal.take(directory, p.settings.on_empty, p.settings.wipe)
+
+    def _let_logs_go(self) -> None:
+        """Logs that nobody follows any more."""
+        p = self._p
+        gone = [
+            k for k in self.kept if k.last is not None and k.has_log and base_of(k.order) + k.last < p.log.keep_from
+        ]
+        if not gone:
+            return
+        orders = {k.order for k in gone}
+        self._remember([k._replace(has_log=False) if k.order in orders else k for k in self.kept])
+        for k in gone:
+            directory = p.directory(k.order)
+            self.disposal.take(directory / "log" if k.has_rows else directory, "delete", p.settings.wipe)
+
+    def _remember(self, kept: list[Kept]) -> None:
+        gone = [k for k in kept if not k.has_rows and not k.has_log]
+        forgotten = {k.order for k in gone[: max(0, len(gone) - PAST_MAX)]}
+        kept = [k for k in kept if k.order not in forgotten]
+        self.record(kept)
+        self.kept = kept
+
+    def _carry_soon(self) -> None:
+        if not self._is_carrying:
+            self._is_carrying = True
+            self._p.keeper.after(0, self._carry_step)
+
+    def _carry_step(self) -> None:
+        """Move a few survivors (U4)."""
+        p = self._p
+        self._is_carrying = False
+        with p.lock:
+            if p.trouble is not None:
+                return
+            now = p.enter()
+            rows = self._to_empty()
+            effect = None if rows is None else self._survivors(rows)
+            if effect is None:
+                return
+            try:
+                level = min(p.level, 1)
+                p.write(effect, 1, now, level, lambda at: p.state.apply(effect, at), is_essential=True)
+            except StoreFull as e:
+                log.warning("carrying_postponed journal=%s error=%s", p.name, e)
+                return
+        self._carry_soon()
+
+    def _to_empty(self) -> Rows | None:
+        """The generation whose survivors move: the oldest of too many, or one that has drained to a few."""
+        p = self._p
+        older = p.state.older
+        if len(p.state.generations) > p.settings.generations_max:
+            return older[0]
+        for rows in older[:-1]:
+            if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:
+                return rows
+        return None
+
+    def _survivors(self, rows: Rows) -> fx.Carry | None:
+        """What the next step moves; None when only leased entries are left."""
+        state = self._p.state
+        leased = state.leases.by_primary
+        looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
+        waiting = [item for item in looked if item[0] not in leased][:CARRY]
+        buried = list(islice(rows.all(rows.buried), CARRY)) if not waiting else []
+        if not waiting and not buried:
+            return None
+        worn: list[bytes] = []
+        for primary, _ in waiting:
+            lease = state.leases.worn.get(primary)
+            if lease is not None:
+                worn += (primary, encode_lease(primary, *lease[:7], b""))
+        entries = [part for item in waiting for part in item]
+        return fx.Carry(entries, worn, [part for item in buried for part in item])
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def list(self) -> list[Generation]:
+        """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""
+        p = self._p
+        by_order = {rows.order: rows for rows in p.state.generations}
+        return [self._view(k, by_order.get(k.order)) for k in self.kept]
+
+    def _view(self, k: Kept, rows: Rows | None) -> Generation:
+        p = self._p
+        state = "active" if k.last is None else "draining" if k.has_rows else "closed" if k.has_log else "gone"
+        last = p.log.end.offset - 1 if k.last is None else k.last
+        if rows is None:
+            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, ("followers",) if k.has_log else ())
+        processing = sum(1 for held in p.state.leases.by_token.values() if held.home is rows)
+        entries, buried = rows.size(), rows.size(b"buried")
+        keeps = ("active",) if k.last is None else tuple(
+            name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
+        )  # fmt: skip
+        if k.has_log and k.last is not None:
+            keeps += ("followers",)
+        return Generation(k.order, state, k.began, last, entries, processing, buried, rows.file.used_bytes(), keeps)

@@ -1,0 +1,147 @@
+"""
+The rows of one generation: an LMDB file with its sub-databases, and a cursor that walks over several of them as one.
+
+    entries      primary key -> entry                expirations  expiration u64, primary key -> (waiting entries only)
+    keys         slot -> primary key                 owners       owner length u8, owner, primary key ->
+    leases       primary key -> lease                buried       murmur, at -> buried
+    successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
+    meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens
+
+F1  What is committed is the effect of all records up to "applied", and of none after it, on the entries of this
+    generation.
+F2  A file that has not changed since the active generation's last commit is good as of that commit, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+
+from journal.engine.lmdbfile import LmdbFile
+from journal.engine.segments import Place
+from journal.errors import StoreDamaged
+
+DATABASES = (
+    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"meta",
+)  # fmt: skip
+
+
+class Rows:
+    """One generation's rows. Under the journal's lock."""
+
+    def __init__(self, file: LmdbFile, order: int) -> None:
+        self.file = file
+        self.order = order
+        self.collisions = 0
+        """How many of its keys have an ordinal above 0."""
+        self.is_dirty = False
+        """Whether there is something to commit."""
+        self.ahead_at = 0
+        """The place of the first record that the file did not have when it was opened."""
+        dbs = file.databases
+        self.entries, self.keys = dbs[b"entries"], dbs[b"keys"]
+        self.expirations, self.leases = dbs[b"expirations"], dbs[b"leases"]
+        self.successors, self.owners = dbs[b"successors"], dbs[b"owners"]
+        self.buried, self.flags, self.meta = dbs[b"buried"], dbs[b"flags"], dbs[b"meta"]
+        self.use()
+
+    def use(self) -> None:
+        """Work with the transaction that is open now."""
+        txn = self.file.txn
+        self.get = txn.get
+        self.put = txn.put
+        self.delete = txn.delete
+        self.cursor = txn.cursor
+        self.by_order = txn.cursor(db=self.entries)
+
+    def applied(self) -> tuple[int, Place, int]:
+        """The order and the place up to which the log is applied, and the time then (F1)."""
+        kept = self.get(b"applied", db=self.meta)
+        self.collisions = 0
+        if kept is None:
+            return self.order, Place(0, 0, 0), 0
+        try:
+            order, offset, segment, position, self.collisions, time = msgpack.unpackb(kept)
+            return order, Place(offset, segment, position), time
+        except (ValueError, TypeError) as e:
+            raise StoreDamaged(f"{self.file.path}: the applied cursor is not readable: {e}") from e
+
+    def keep(self, order: int, applied: Place, now: int) -> None:
+        """Write the place that a commit stands for."""
+        self.put(b"applied", msgpack.packb((order, *applied, self.collisions, now)), db=self.meta)
+
+    def must_delete(self, name: bytes, database: Any, what: str) -> None:
+        """Remove a row that must be there."""
+        self.is_dirty = True
+        if not self.delete(name, db=database):
+            raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
+
+    def all(self, database: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The rows of a sub-database, those that begin with `start`."""
+        cursor = self.cursor(db=database)
+        if cursor.set_range(start) if start else cursor.first():
+            for name, value in cursor.iternext():
+                if start and not name.startswith(start):
+                    return
+                yield bytes(name), bytes(value)
+
+    def size(self, database: bytes = b"entries") -> int:
+        """How many rows a sub-database has; read from its root, not counted."""
+        return int(self.file.txn.stat(self.file.databases[database])["entries"])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return not self.size() and not self.size(b"buried")
+
+
+class Merged:
+    """The entries of several generations as one row of them (order.Entries): primary keys are different in all."""
+
+    def __init__(self, all_rows: list[Rows]) -> None:
+        self._cursors = [rows.by_order for rows in all_rows]
+        self._at: Any = None
+
+    def set_range(self, key: bytes) -> bool:
+        """Go to the first entry at or above this one."""
+        best: bytes | None = None
+        for cursor in self._cursors:
+            if cursor.set_range(key):
+                found = cursor.key()
+                if best is None or found < best:
+                    best, self._at = found, cursor
+        return best is not None
+
+    def set_key(self, key: bytes) -> bool:
+        """Go to this entry."""
+        for cursor in self._cursors:
+            if cursor.set_key(key):
+                self._at = cursor
+                return True
+        return False
+
+    def key(self) -> bytes:
+        """Where we are."""
+        key: bytes = self._at.key()
+        return key
+
+    def item(self) -> tuple[bytes, bytes]:
+        """Where we are, and what is stored there."""
+        item: tuple[bytes, bytes] = self._at.item()
+        return item
+
+    def iternext(self) -> Iterator[tuple[bytes, bytes]]:
+        """From where we are to the end."""
+        start = self.key()
+        heads = {}
+        for cursor in self._cursors:
+            if cursor.set_range(start):
+                heads[cursor.key()] = cursor
+        while heads:
+            first = min(heads)
+            cursor = heads.pop(first)
+            yield cursor.item()
+            if cursor.next():
+                heads[cursor.key()] = cursor

@@ -1,0 +1,440 @@
+"""Generations: rotation by period, by size and by hand; one journal over all of them; what becomes of the old ones."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import journal
+from journal import Cursor, Put
+from journal.core.periods import HOUR_MS, period_end
+from journal.engine import checkpoints
+from journal.testing import ManualClock
+from tests.engine.helpers import collide
+
+
+def orders(pages: journal.Journal, *states: str) -> list[int]:
+    return [g.order for g in pages.generations() if not states or g.state in states]
+
+
+def live(pages: journal.Journal) -> list[int]:
+    return orders(pages, "active", "draining")
+
+
+@pytest.mark.parametrize(
+    ("date", "period", "end"),
+    [
+        ("2026-11-16T10:59:59.999", "1h", "2026-11-16T11:00"),
+        ("2026-11-16T11:00", "1h", "2026-11-16T12:00"),
+        ("2026-12-31T23:00", "1d", "2027-01-01T00:00"),
+        ("2026-12-31T23:00", "1mo", "2027-01-01T00:00"),
+        ("2024-02-01T00:00", "1mo", "2024-03-01T00:00"),
+        ("2024-11-30T00:00", "1mo", "2024-12-01T00:00"),
+    ],
+)
+def test_periods_end_on_the_wall_clock(date: str, period: str, end: str) -> None:
+    """Hours, days and months of UTC."""
+    ms = [int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000) for text in (date, end)]
+    assert period_end(ms[0], period) == ms[1]
+
+
+def test_rotation_by_hand_keeps_one_journal(store: journal.Store, pages: journal.Journal) -> None:
+    """get, put, claim and count see all generations as one; new entries go to the active one."""
+    pages.put("old", 1, priority=50)
+    assert pages.rotate().order == 2
+    result = pages.put("new", 2, priority=10)
+    assert result.cursor == Cursor(2, 0)
+    assert pages.count() == 2 and [e.key for e in pages.scan()] == ["new", "old"]
+    old = pages.get("old")
+    assert old is not None and old.data == 1
+    assert [lease.key for lease in (pages.claim(), pages.claim()) if lease] == ["new", "old"]
+    assert pages.claim() is None
+    with pytest.raises(journal.KeyExists):
+        pages.create("old")
+    assert [(g.order, g.state, g.entries, g.processing) for g in pages.generations()] == [
+        (1, "draining", 1, 1),
+        (2, "active", 1, 1),
+    ]
+    assert store.check() == []
+
+
+def test_a_put_moves_its_key_to_the_active_generation(store: journal.Store, pages: journal.Journal) -> None:
+    """Merged with what waits in the old one, by one record; the old generation goes when it is empty."""
+    pages.put("a", 1, priority=5)
+    pages.rotate()
+    result = pages.put("a", 2, priority=9)
+    assert (result.outcome, result.version, result.priority, result.cursor) == ("merged", 2, 5, Cursor(2, 0))
+    assert [(g.order, g.entries) for g in pages.generations()] == [(1, 0), (2, 1)]
+    store.checkpoint()
+    assert live(pages) == [2] and orders(pages, "gone") == [1]
+    entry = pages.get("a")
+    assert entry is not None and (entry.data, entry.version) == (2, 2)
+
+
+def test_every_verb_works_on_an_old_generation(
+    store: journal.Store, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """done, release, bury, retry, move, delete, extend, time-outs, successors and expirations."""
+    keys = ["done", "release", "bury", "move", "delete", "extend", "lost", "queue", "expire"]
+    pages.put_many([Put(key, key, owner="g") for key in keys[:-1]])
+    pages.put("expire", expiration=clock.now() + 5000)
+    pages.rotate()
+    pages.move("move", delay="1h", owner="g")
+    assert pages.delete("delete", owner="g")
+    leases = {str(lease.key): lease for lease in pages.claim_many(100, lease="10s")}
+    assert set(leases) == {"done", "release", "bury", "extend", "lost", "queue", "expire"}
+    leases["done"].done()
+    leases["release"].release(delay="1m")
+    leases["bury"].bury("no")
+    leases["extend"].extend("1h")
+    assert pages.put("queue", "next", owner="g").outcome == "queued"
+    store.checkpoint()
+    leases["queue"].done()
+    leases["expire"].done()
+    clock.advance(10_000)
+    lost = pages.get("lost")
+    assert lost is not None and (lost.timeouts, lost.status) == (1, "W")
+    assert {e.key for e in pages.scan()} == {"release", "extend", "lost", "queue", "move"}
+    assert pages.retry("bury").outcome == "retried"
+    assert {e.key for e in pages.scan(status="P")} == {"extend"}
+    assert store.check() == []
+
+
+def test_old_entries_expire(store: journal.Store, pages: journal.Journal, clock: ManualClock) -> None:
+    """The timers look at all generations."""
+    pages.put("a", expiration=clock.now() + 1000)
+    pages.rotate()
+    pages.put("b", expiration=clock.now() + 2000)
+    clock.advance(1000)
+    assert [e.key for e in pages.scan()] == ["b"]
+    clock.advance(1000)
+    assert pages.count() == 0
+
+
+def test_colliding_keys_are_apart_over_generations(
+    monkeypatch: pytest.MonkeyPatch, store: journal.Store, pages: journal.Journal
+) -> None:
+    """Two keys with one murmur in two generations never share a slot."""
+    collide(monkeypatch, 1)
+    pages.put("a", 1)
+    pages.rotate()
+    pages.put("b", 2)
+    pages.put("a", 3)
+    pages.rotate()
+    pages.put("c", 4)
+    assert {e.key: e.data for e in pages.scan()} == {"a": 3, "b": 2, "c": 4}
+    assert {lease.key for lease in pages.claim_many(10)} == {"a", "b", "c"}
+    assert store.check() == []
+
+
+def test_a_period_rotates_and_empty_ones_are_passed_over(store: journal.Store, clock: ManualClock) -> None:
+    """The first call after a boundary begins the next generation, unless nothing happened in this one."""
+    pages = store.journal("pages", rotate="1h")
+    clock.advance(5 * HOUR_MS)
+    assert pages.put("a").cursor == Cursor(1, 0)
+    clock.advance(3 * HOUR_MS)
+    assert pages.put("b").cursor == Cursor(2, 0)
+    clock.advance(HOUR_MS)
+    assert pages.put("c").cursor.order == 3  # survivors of the first may have moved before
+    assert pages.count() == 3
+    assert store.check() == []
+
+
+def test_size_rotates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the rows of the active generation take rotate_bytes, a checkpoint makes the next one due."""
+    with journal.open(tmp_path / "s", durability="interval") as store:
+        pages = store.journal("pages", rotate_bytes=1 << 20)
+        for batch in range(30):
+            pages.put_many([Put(f"{batch}-{i}", b"x" * 900) for i in range(100)])
+            store.checkpoint()
+        assert len(pages.generations()) >= 3
+        assert pages.count() == 3000
+        assert store.check() == []
+
+
+def test_too_many_generations_move_their_survivors(store: journal.Store, clock: ManualClock) -> None:
+    """Far-future entries never pin more than generations_max files; buried and timed-out ones move too."""
+    pages = store.journal("pages", generations_max=3, timeouts_max=9)
+    pages.put("worn")
+    assert pages.claim(lease="1s")
+    clock.advance(1000)
+    pages.put("bury")
+    buried = [lease for lease in pages.claim_many(5, lease="1s") if lease.key == "bury"]
+    buried[0].bury("no")
+    clock.advance(1000)
+    for period in range(8):
+        for i in range(90):
+            pages.put(f"{period}-{i}", period, delay="300d", expiration=clock.now() + 400 * 24 * HOUR_MS)
+        pages.rotate()
+    settle(store)
+    assert len(live(pages)) <= 3
+    assert pages.count() == 8 * 90 + 1
+    worn = pages.get("worn")
+    assert worn is not None and worn.timeouts == 2
+    assert [b.entry.key for b in pages.buried()] == ["bury"]
+    assert store.check() == []
+
+
+def settle(store: journal.Store) -> None:
+    """Let the keeper do all that is scheduled for now."""
+    for _ in range(60):
+        store._keeper.call(lambda: None)
+        store.checkpoint()
+
+
+def test_a_lease_keeps_its_generation_until_it_ends(store: journal.Store, clock: ManualClock) -> None:
+    """Neither rotation nor moving takes an entry from under its lease."""
+    pages = store.journal("pages", generations_max=2)
+    pages.put("a", 1)
+    lease = pages.claim(lease="1h")
+    assert lease is not None
+    for i in range(4):
+        pages.rotate()
+        pages.put(f"b{i}", delay="1d")
+    settle(store)
+    first = pages.generations()[0]
+    assert (first.order, first.state, first.processing, first.kept_by) == (1, "draining", 1, ("leases",))
+    lease.done()
+    settle(store)
+    assert 1 not in live(pages)
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("on_empty", ["delete", "reset", "truncate"])
+@pytest.mark.parametrize("wipe", [False, True])
+def test_an_empty_file_is_deleted_kept_or_cut(tmp_path: Path, on_empty: str, wipe: bool) -> None:
+    """And the next generation works in a file that was used before, without anything of it."""
+    path = tmp_path / "s"
+    with journal.open(path, durability="interval") as store:
+        pages = store.journal("pages", on_empty=on_empty, wipe=wipe)
+        for period in range(4):
+            pages.put_many([Put(f"{period}-{i}", b"secret" * 100) for i in range(300)])
+            pages.rotate()
+            pages.done_many(pages.claim_many(1000))
+            store.checkpoint()
+        pages._p.generations.disposal.close()
+        assert live(pages) == [5] and pages.count() == 0
+        pages.put("last", 1)
+        assert store.check() == []
+        names = sorted(os.listdir(path / "pages"))
+        assert names == (["000005"] if on_empty == "delete" else ["000005", "spare.mdb"])
+        if on_empty != "delete" and wipe:
+            assert b"secret" not in (path / "pages" / "spare.mdb").read_bytes()
+    with journal.open(path) as store:
+        pages = store.journal("pages")
+        assert [e.key for e in pages.scan()] == ["last"]
+        pages.rotate()
+        assert pages.count() == 1
+        assert store.check() == []
+
+
+def test_readers_of_an_old_file_are_not_harmed(tmp_path: Path) -> None:
+    """A look that has the file open reads on after its generation is gone, and then sees what there is."""
+    path = tmp_path / "s"
+    with journal.open(path) as store:
+        pages = store.journal("pages", on_empty="reset", wipe=True)
+        pages.put_many([Put(f"k{i}", i) for i in range(500)])
+        store.checkpoint()
+        script = (
+            "import journal, sys\nwith journal.open(sys.argv[1], readonly=True) as s:\n p = s.journal('pages')\n"
+            " rows = p.scan(); first = next(rows).key; print(first, flush=True); sys.stdin.readline()\n"
+            " print(p.count(), flush=True)\n"
+        )
+        import subprocess
+        import sys
+
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as reader:
+            assert reader.stdin is not None and reader.stdout is not None
+            assert reader.stdout.readline().startswith("k")
+            pages.rotate()
+            pages.done_many(pages.claim_many(500))
+            pages.put("new")
+            store.checkpoint()
+            store.checkpoint()
+            pages._p.generations.disposal.close()
+            assert reader.communicate("\n", timeout=60)[0] == "1\n"
+        assert reader.returncode == 0
+
+
+def test_reopen_and_crash_over_generations(
+    tmp_path: Path, clock: ManualClock, crashed: Callable[[journal.Store], Path]
+) -> None:
+    """What was there before a kill is there after it, in all generations."""
+    with journal.open(tmp_path / "s", clock=clock) as store:
+        pages = store.journal("pages")
+        for period in range(3):
+            pages.put_many([Put(f"{period}-{i}", i, delay="1h" if i % 2 else 0) for i in range(20)])
+            pages.rotate()
+        leases = pages.claim_many(7, lease="1h", consumer="c")
+        leases[0].done()
+        leases[1].bury("why")
+        pages.put("0-1", "again")
+        expected = {e.key: e for e in pages.scan()}
+        copies = [crashed(store)]
+        store.checkpoint()
+        pages.put("after")
+        copies.append(crashed(store))
+    for number, copy in enumerate(copies):
+        with journal.open(copy, clock=clock) as store:
+            pages = store.journal("pages")
+            found = {e.key: e for e in pages.scan()}
+            assert found.pop("after", None) is None or number == 1
+            assert found == expected
+            assert len(pages.leases(consumer="c")) == 5
+            pages.done(leases[0].token)
+            assert store.check() == []
+
+
+def test_a_file_that_is_ahead_of_the_replay(tmp_path: Path, clock: ManualClock) -> None:
+    """A crash in the middle of a checkpoint: the older rows have what the active ones have not."""
+    import shutil
+
+    path, copy = tmp_path / "s", tmp_path / "copy"
+    with journal.open(path, clock=clock) as store:
+        pages = store.journal("pages", timeouts_max=0)
+        pages.put_many([Put(f"k{i}", i, owner="g" if i % 2 else None) for i in range(20)])
+        pages.put("gone", expiration=clock.now() + 10)
+        pages.rotate()
+        pages.put("active")
+        store.checkpoint()
+        leases = {str(lease.key): lease for lease in pages.claim_many(100, lease="1s")}
+        for key, act in {
+            "k0": lambda lease: lease.done(), "k1": lambda lease: lease.done(),
+            "k2": lambda lease: lease.release(), "k3": lambda lease: lease.release(delay="1h"),
+            "k4": lambda lease: lease.bury("x"), "k5": lambda lease: lease.extend("1h"),
+            "active": lambda lease: lease.done(),
+        }.items():  # fmt: skip
+            act(leases[key])
+        assert pages.put("k6", "queued").outcome == "queued"
+        leases["k6"].done()
+        assert pages.put("k7", "queued", owner="g").outcome == "queued"
+        pages.put("k0", "once more")
+        clock.advance(1500)
+        pages.put("k8", "merged")
+        pages.delete("k9", owner="g")
+        expected = [(e.key, e.data, e.status, e.version, e.timeouts) for e in pages.scan()]
+        buried = [b.entry.key for b in pages.buried()]
+        before = (path / "pages/000002/rows.mdb").read_bytes()
+        store.checkpoint()
+        shutil.copytree(path, copy)
+        (copy / "pages/000002/rows.mdb").write_bytes(before)  # the active one's commit was lost
+    with journal.open(copy, clock=clock) as store:
+        pages = store.journal("pages")
+        assert [(e.key, e.data, e.status, e.version, e.timeouts) for e in pages.scan()] == expected
+        assert [b.entry.key for b in pages.buried()] == buried
+        assert store.check() == []
+
+
+def test_leftovers_of_a_rotation_are_removed(tmp_path: Path) -> None:
+    """Files that the catalog does not name; anything else is refused."""
+    path = tmp_path / "s"
+    with journal.open(path) as store:
+        store.journal("pages").put("a")
+    for name in ("next", "000002", "000007.gone"):
+        os.makedirs(path / "pages" / name / "log", mode=0o700)
+    with journal.open(path) as store:
+        pages = store.journal("pages")
+        assert pages.count() == 1 and sorted(os.listdir(path / "pages")) == ["000001"]
+    os.makedirs(path / "pages" / "strange", mode=0o700)
+    with journal.open(path) as store, pytest.raises(journal.StorageError, match="strange"):
+        store.journal("pages")
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "claim", "done", "release", "rotate", "checkpoint", "reopen", "advance"]),
+        st.integers(0, 9),
+        st.sampled_from([0, 50, 210]),
+    ),
+    max_size=50,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_rotation_is_not_seen(steps: list[tuple[str, int, int]]) -> None:
+    """The same calls with and without rotations give the same answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        answers = [_run(Path(folder) / str(n), steps, is_rotating=bool(n)) for n in range(2)]
+    assert answers[0] == answers[1]
+
+
+def _run(path: Path, steps: list[tuple[str, int, int]], *, is_rotating: bool) -> list[object]:
+    clock = ManualClock(1_700_000_000_000)
+    answers: list[object] = []
+    store = journal.open(path, clock=clock, durability="interval")
+    pages = store.journal("pages", generations_max=2)
+    leases: list[journal.Lease] = []
+    try:
+        for step, number, priority in steps:
+            match step:
+                case "put":
+                    result = pages.put(f"k{number}", number, priority=priority, delay=number if number > 5 else 0)
+                    answers.append((result.outcome, result.version, result.process_date))
+                case "claim":
+                    lease = pages.claim(lease="1m")
+                    answers.append(None if lease is None else (lease.key, lease.version, lease.timeouts))
+                    leases += [lease] if lease is not None else []
+                case "done" | "release" if leases:
+                    lease = leases.pop(number % len(leases))
+                    try:
+                        lease.done() if step == "done" else lease.release(delay=number)
+                        answers.append("ended")
+                    except journal.LeaseLost:
+                        answers.append("lost")
+                case "rotate" if is_rotating:
+                    pages.rotate()
+                case "checkpoint":
+                    store.checkpoint()
+                case "advance":
+                    clock.advance(number * 10_000)
+                case "reopen":
+                    store.close()
+                    store = journal.open(path, clock=clock, durability="interval")
+                    pages = store.journal("pages")
+                    leases = pages.leases()
+            answers.append((pages.count(), pages.count(status="P")))
+        answers.append([(e.key, e.data, e.status, e.version, e.timeouts) for e in pages.scan()])
+        assert store.check() == []
+    finally:
+        store.close()
+    return answers
+
+
+def test_threads_go_on_over_rotations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers and consumers at work while generations come and go: nothing lost, nothing twice."""
+    from tests.engine.test_threads import together
+
+    monkeypatch.setattr(checkpoints, "CHANGES_FIRST", 64)
+    worked: list[object] = []
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages", generations_max=3)
+
+        def produce(name: int) -> None:
+            for i in range(120):
+                pages.put(f"{name}-{i}", i)
+
+        def consume() -> None:
+            while len(worked) < 480:
+                lease = pages.claim(lease="1h")
+                if lease is not None:
+                    worked.append(lease.key)
+                    lease.done()
+
+        def turn() -> None:
+            for _ in range(12):
+                pages.rotate()
+
+        together(*[lambda name=name: produce(name) for name in range(4)], consume, consume, turn)
+        assert len(worked) == len(set(worked)) == 480
+        assert pages.count() == 0 and pages._p.order == 13
+        assert store.check() == []

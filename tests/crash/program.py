@@ -55,7 +55,14 @@ class Shape:
     @property
     def settings(self) -> dict[str, Any]:
         merge = ("merge", "merge", "replace", "debounce", "keep")[self.seed % 5]
-        return {"merge": merge, "segment_bytes_max": 1 << 16, "processing_timeout": LEASE}
+        return {
+            "merge": merge,
+            "segment_bytes_max": 1 << 16,
+            "processing_timeout": LEASE,
+            "generations_max": 2 + self.seed % 2,
+            "on_empty": ("delete", "reset", "truncate")[self.seed % 7 % 3],
+            "wipe": self.seed % 4 == 1,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +235,10 @@ class Program:
         self.store.checkpoint()
         return ("full" if self._firm != "none" else "none"), "", None
 
+    def rotate(self) -> Answer:
+        self.journal.rotate()
+        return ("full" if self._firm != "none" else "none"), "", None
+
     def advance(self) -> Answer:
         self.clock.advance(self.chance.choice((1, 40, 1000)))
         return "none", "", None
@@ -260,5 +271,5 @@ def hash_of(text: str) -> int:
 VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
-    Program.move: 5, Program.checkpoint: 2, Program.advance: 5,
+    Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.advance: 5,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | peers | profile`."""
+"""`python -m benchmarks engine | generations | peers | profile`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,15 @@ def main() -> int:
 
             print(profile_report(directory))
             return 0
-        from benchmarks.engine import run
+        from benchmarks.engine import Report, run
 
-        report = run(directory, plan, options.only)
+        if options.command == "generations":
+            from benchmarks.rows.generations import generations
+
+            report = Report()
+            report.add("generations", lambda: generations(directory, plan))
+        else:
+            report = run(directory, plan, options.only)
         print(render(report.rows))
         if report.measured:
             print("", render_measured(report.measured), sep="\n")
@@ -47,7 +53,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "generations", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -26,5 +26,5 @@ SEGMENT_BYTES_MIN = 1 << 16
 SEGMENT_BYTES_LIMIT = 1 << 40
 FINISHED_MAX = 1 << 15
 """Tokens of finished leases that are remembered, so that a repeated `done` succeeds."""
-PAST_MAX = 10_000
+PAST_MAX = 4096
 """Generations that are gone and whose last offset is remembered, for the arithmetic of cursors."""

@@ -44,7 +44,10 @@ NEXT = "next"
 NEVER = 1 << 63
 CARRY = 64
 """Entries in one step: with 100 bytes each about as long as ten puts."""
+OS = 1
 LOOK_MAX = 4096
+PLACE_MAX = 4096
+"""So many entries are moved before a rotation that would make too many generations; the rest moves after it."""
 FEW_SURVIVORS = 1024
 """A generation that had a whole period to drain and has no more entries than this is emptied by moving them."""
 
@@ -114,6 +117,7 @@ class Generations:
             fresh = self._prepare()
         except OSError as e:
             raise storage_error(e, f"cannot prepare a generation of journal {p.name}") from e
+        self._make_place()
         p.commit.sync_now()
         with p.commit.io, p.lock:
             if p.trouble is not None:
@@ -124,6 +128,7 @@ class Generations:
             try:
                 p.checkpoints.commit_rows()
                 p.state.file.sync()  # U1
+                self._give_up_empty()
                 self._switch(fresh)
             except StoreFull:
                 p.reload()
@@ -189,7 +194,7 @@ class Generations:
         old.close()
         p.tell()
         if not closed.has_log:
-            self.disposal.take(old.directory, "delete", p.settings.wipe)
+            self._dispose_of_log(old.directory)
         self.schedule()
         log.info("generation_begins journal=%s order=%d last=%d", p.name, order, last)
 
@@ -203,15 +208,17 @@ class Generations:
         with p.commit.io, p.lock:
             if p.trouble is not None or p.is_broken:
                 return
-            empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
-            if empty:
-                self._give_up(empty)
+            self._give_up_empty()
             self._let_logs_go()
         if is_rotated or len(p.state.generations) > p.settings.generations_max:
             self._carry_soon()
 
-    def _give_up(self, empty: list[Rows]) -> None:
+    def _give_up_empty(self) -> None:
+        """Under the lock and `io`."""
         p = self._p
+        empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
+        if not empty:
+            return
         p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
         orders = {rows.order for rows in empty}
         p.state.use([rows for rows in p.state.generations if rows not in empty])
@@ -219,15 +226,16 @@ class Generations:
             rows.file.abandon()
         self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
         for rows in empty:
-            directory = p.directory(rows.order)
             log.info("generation_drained journal=%s order=%d", p.name, rows.order)
+            directory = p.directory(rows.order)
+            gone = directory.with_name(f"{rows.order:06d}.gone")
             if next(k for k in self.kept if k.order == rows.order).has_log:
-                rows_only = directory.with_name(f"{rows.order:06d}.gone")
-                make_directory(rows_only)
+                make_directory(gone)
                 for name in ("rows.mdb", "rows.mdb-lock"):
-                    os.rename(directory / name, rows_only / name)
-                directory = rows_only
-            self.disposal.take(directory, p.settings.on_empty, p.settings.wipe)
+                    os.rename(directory / name, gone / name)
+            else:
+                os.rename(directory, gone)
+            self.disposal.take(gone, p.settings.on_empty, p.settings.wipe)
 
     def _let_logs_go(self) -> None:
         """Logs that nobody follows any more."""
@@ -240,8 +248,14 @@ class Generations:
         orders = {k.order for k in gone}
         self._remember([k._replace(has_log=False) if k.order in orders else k for k in self.kept])
         for k in gone:
-            directory = p.directory(k.order)
-            self.disposal.take(directory / "log" if k.has_rows else directory, "delete", p.settings.wipe)
+            self._dispose_of_log(p.directory(k.order) if not k.has_rows else p.directory(k.order) / "log")
+
+    def _dispose_of_log(self, directory: Path) -> None:
+        """Under a name that nobody looks at, so that a part of it is never taken for the whole."""
+        p = self._p
+        gone = p.top / f"{directory.name if directory.name != 'log' else directory.parent.name + '-log'}.gone"
+        os.rename(directory, gone)
+        self.disposal.take(gone, "delete", p.settings.wipe)
 
     def _remember(self, kept: list[Kept]) -> None:
         gone = [k for k in kept if not k.has_rows and not k.has_log]
@@ -255,31 +269,43 @@ class Generations:
             self._is_carrying = True
             self._p.keeper.after(0, self._carry_step)
 
-    def _carry_step(self) -> None:
-        """Move a few survivors (U4)."""
+    def _make_place(self) -> None:
+        """Before one more generation: move what the oldest has left, if it is little, so that they are never too many."""
         p = self._p
+        with p.lock:
+            is_full = len(p.state.generations) >= p.settings.generations_max
+        for _ in range(PLACE_MAX // CARRY if is_full else 0):
+            if not self._carry(p.settings.generations_max - 1):
+                return
+
+    def _carry_step(self) -> None:
         self._is_carrying = False
+        if self._carry(self._p.settings.generations_max):
+            self._carry_soon()
+
+    def _carry(self, generations_max: int) -> bool:
+        """Move a few survivors (U4); whether there were any."""
+        p = self._p
         with p.lock:
             if p.trouble is not None:
-                return
+                return False
             now = p.enter()
-            rows = self._to_empty()
+            rows = self._to_empty(generations_max)
             effect = None if rows is None else self._survivors(rows)
             if effect is None:
-                return
+                return False
             try:
-                level = min(p.level, 1)
-                p.write(effect, 1, now, level, lambda at: p.state.apply(effect, at), is_essential=True)
+                p.write(effect, 1, now, min(p.level, OS), lambda at: p.state.apply(effect, at), is_essential=True)
             except StoreFull as e:
                 log.warning("carrying_postponed journal=%s error=%s", p.name, e)
-                return
-        self._carry_soon()
+                return False
+        return True
 
-    def _to_empty(self) -> Rows | None:
+    def _to_empty(self, generations_max: int) -> Rows | None:
         """The generation whose survivors move: the oldest of too many, or one that has drained to a few."""
         p = self._p
         older = p.state.older
-        if len(p.state.generations) > p.settings.generations_max:
+        if len(p.state.generations) > generations_max:
             return older[0]
         for rows in older[:-1]:
             if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:

@@ -38,6 +38,8 @@ class Rows:
         """How many of its keys have an ordinal above 0."""
         self.is_dirty = False
         """Whether there is something to commit."""
+        self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
+        """What `Merged` knows of older generations, as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
         dbs = file.databases
@@ -55,6 +57,7 @@ class Rows:
         self.delete = txn.delete
         self.cursor = txn.cursor
         self.by_order = txn.cursor(db=self.entries)
+        self.seen.clear()
 
     def applied(self) -> tuple[int, Place, int]:
         """The order and the place up to which the log is applied, and the time then (F1)."""
@@ -75,6 +78,8 @@ class Rows:
     def must_delete(self, name: bytes, database: Any, what: str) -> None:
         """Remove a row that must be there."""
         self.is_dirty = True
+        if self.seen:
+            self.seen.clear()
         if not self.delete(name, db=database):
             raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
 
@@ -97,28 +102,59 @@ class Rows:
         return not self.size() and not self.size(b"buried")
 
 
-class Merged:
-    """The entries of several generations as one row of them (order.Entries): primary keys are different in all."""
+_LAST = b"\xff" * 27
 
-    def __init__(self, all_rows: list[Rows]) -> None:
-        self._cursors = [rows.by_order for rows in all_rows]
+
+class Merged:
+    """
+    The entries of several generations as one row of them (order.Entries): primary keys are different in all.
+
+    Older generations get no entries, and mostly hold what is not due for long. So it is remembered, by priority, that
+    from this key up to that one they have nothing, and who has that one.
+    """
+
+    def __init__(self, older: list[Rows], active: Rows) -> None:
+        self._older = older
+        self._seen: dict[int, tuple[bytes, bytes, Rows]] = {}
+        self._unseen = (_LAST, b"", active)
+        for rows in older:
+            rows.seen = self._seen
+        self._active = active.by_order
+        self.home = active
+        """The generation of the entry that we are at."""
+        self._newest = active
+        self._cursors = [*(rows.by_order for rows in older), active.by_order]
         self._at: Any = None
 
     def set_range(self, key: bytes) -> bool:
         """Go to the first entry at or above this one."""
-        best: bytes | None = None
-        for cursor in self._cursors:
-            if cursor.set_range(key):
-                found = cursor.key()
-                if best is None or found < best:
-                    best, self._at = found, cursor
-        return best is not None
+        low, best, home = self._seen.get(key[0], self._unseen)
+        if not low <= key <= best:
+            best, home = self._look(key)
+        cursor = self._active
+        if cursor.set_range(key) and cursor.key() < best:
+            self._at, self.home = cursor, self._newest
+            return True
+        if best == _LAST:
+            return False
+        self._at, self.home = home.by_order, home
+        return bool(self._at.set_key(best))
+
+    def _look(self, key: bytes) -> tuple[bytes, Rows]:
+        best, home = _LAST, self._older[0]
+        for rows in self._older:
+            if rows.by_order.set_range(key):
+                found = rows.by_order.key()
+                if found < best:
+                    best, home = found, rows
+        self._seen[key[0]] = key, best, home
+        return best, home
 
     def set_key(self, key: bytes) -> bool:
         """Go to this entry."""
-        for cursor in self._cursors:
-            if cursor.set_key(key):
-                self._at = cursor
+        for rows in (self._newest, *self._older):
+            if rows.by_order.set_key(key):
+                self._at, self.home = rows.by_order, rows
                 return True
         return False
 

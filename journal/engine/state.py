@@ -122,7 +122,7 @@ class State(Stored):
             self.lent[slot] = self.pending.pop(slot)
             home = self.active
         else:
-            home = self.home(row[0])
+            home = self.taken_from
         held = self._begin_lease(effect, 0, row, at, home)
         self.leases.trim()
         return held

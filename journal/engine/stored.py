@@ -61,6 +61,8 @@ class Stored:
         self._fresh: list[int] = []
         self._chunks: list[tuple[int, int]] = []
         self.use(generations)
+        self.taken_from = self.active
+        """The home of what `take_one` gave last."""
 
     def use(self, generations: list[Rows] | None = None) -> None:
         """Work with these generations, oldest first, and with the transactions that are open now."""
@@ -74,7 +76,7 @@ class Stored:
         self.file = active.file
         self._get = active.get
         self._entries, self._keys = active.entries, active.keys
-        self._cursor: Entries = Merged(self.generations) if self.older else active.by_order
+        self._cursor: Entries = Merged(self.older, active) if self.older else active.by_order
         self.order.stored()
 
     # -- loading and keeping ----------------------------------------------------------------------------------------
@@ -200,7 +202,10 @@ class Stored:
     def take_one(self, now: int, below: int) -> Row | None:
         """The next due entry with a priority under `below`, taken out of the order; nothing is pending."""
         item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
-        return None if item is None else self.row(*item)
+        if item is None:
+            return None
+        self.taken_from = self._cursor.home if isinstance(self._cursor, Merged) else self.active
+        return self.row(*item)
 
     def take_pending(self, now: int, below: int) -> Row | None:
         """The same, when it is among few pending ones; None when LMDB may have an earlier one."""

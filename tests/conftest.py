@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,19 +33,29 @@ def pages(store: journal.Store) -> journal.Journal:
     return store.journal("pages")
 
 
+def copy_live(store: journal.Store, target: Path) -> None:
+    """Copy an open store between two writes. A copy that saw a file come or go is no state that ever was: once more."""
+    pipelines = [pages._p for pages in store._journals.values()]
+    with contextlib.ExitStack() as held:
+        for p in pipelines:
+            held.enter_context(p.commit.io)
+            held.enter_context(p.lock)
+        while True:
+            try:
+                shutil.copytree(store.path, target)
+                return
+            except shutil.Error:
+                shutil.rmtree(target)
+
+
 @pytest.fixture
 def crashed(tmp_path: Path) -> Callable[[journal.Store], Path]:
     """Copies an open store as a kill -9 would leave it: what the OS has, and nothing of what the process held."""
     numbers = iter(range(1000))
 
     def copy(opened: journal.Store) -> Path:
-        # The keeper works meanwhile: a copy that saw a file come or go is no state that ever was, and is made again.
-        while True:
-            target = tmp_path / f"crashed-{next(numbers)}"
-            try:
-                shutil.copytree(opened.path, target)
-            except shutil.Error:
-                continue
-            return target
+        target = tmp_path / f"crashed-{next(numbers)}"
+        copy_live(opened, target)
+        return target
 
     return copy

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import journal
 from journal.testing import ManualClock
+from tests.conftest import copy_live
 from tests.engine.helpers import collide
 
 START = 1_700_000_000_000
@@ -156,7 +157,9 @@ class Engine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.store = journal.open(self.path, clock=self.clock, durability=self.durability)
-        self.pages = self.store.journal("pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX)
+        self.pages = self.store.journal(
+            "pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2
+        )
 
     def teardown(self) -> None:
         try:
@@ -335,6 +338,11 @@ class Engine(RuleBasedStateMachine):
         self.store.checkpoint()
 
     @rule()
+    def rotate(self) -> None:
+        """Nobody sees it."""
+        self.pages.rotate()
+
+    @rule()
     def reopen(self) -> None:
         self.store.close()
         self.open()
@@ -343,7 +351,7 @@ class Engine(RuleBasedStateMachine):
     def crash(self) -> None:
         """A kill -9: what the OS has is there, what the process held is not."""
         copy = self.folder / str(int(self.path.name) + 1)
-        shutil.copytree(self.path, copy)
+        copy_live(self.store, copy)
         self.store.close()
         self.path = copy
         self.open()

@@ -11,10 +11,10 @@ import json
 import sys
 
 import journal
-from journal.cli import bury, check, claim, done, flags, ls, peek, put, release, retry, stat
+from journal.cli import bury, check, claim, done, flags, generations, ls, peek, put, release, retry, rotate, stat
 from journal.errors import Invalid, JournalError
 
-COMMANDS = (put, peek, ls, claim, done, release, bury, retry, stat, flags, check)
+COMMANDS = (put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -35,6 +35,7 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
         p.state.save_leases()
         found = [f"{p.name}: {line}" for line in _rows(p.state)]
         found += [f"{p.name}: {line}" for line in _memory(p.state)]
+        found += [f"{p.name}: {line}" for line in _generations(p)]
         found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
         if p.log.synced >= p.log.next_offset:
             found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
@@ -138,6 +139,29 @@ def _memory(state: State) -> Iterator[str]:
             yield f"order: the waiting entry {primary.hex()} is below the mark and not among the returned"
         if primary < bound:
             yield f"order: the waiting entry {primary.hex()} is below the bound {bound.hex()}"
+
+
+def _generations(p: Pipeline) -> Iterator[str]:
+    """The list of generations against the files and what is open (generations U2, stored X1)."""
+    kept = p.generations.kept
+    orders = [k.order for k in kept]
+    if orders != sorted(set(orders)) or [k.last is None for k in kept] != [False] * (len(kept) - 1) + [True]:
+        yield f"generations: {orders} are not in order, or not the last one is active"
+    if [k.order for k in kept if k.has_rows] != [rows.order for rows in p.state.generations]:
+        yield "generations: those that have rows are not those that are open"
+    for k in kept:
+        directory = p.directory(k.order)
+        if k.has_log and not (directory / "log").is_dir():
+            yield f"generations: {directory / 'log'} is missing"
+        if not k.has_log and not k.has_rows and directory.exists():
+            yield f"generations: {directory} is there, although the generation is gone"
+    for held in p.state.leases.by_primary.values():
+        if held.home.get(held.primary, db=held.home.entries) is None:
+            yield f"generations: the entry of lease {held.token} is not in generation {held.home.order}"
+    for rows in p.state.generations:
+        counted = sum(1 for slot, _ in rows.all(rows.keys) if slot[16])
+        if counted != rows.collisions:
+            yield f"collisions of generation {rows.order}: counted {counted}, kept {rows.collisions}"
 
 
 def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:

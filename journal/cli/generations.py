@@ -1,0 +1,27 @@
+"""List the generations of a journal: state, size, what keeps each (of the last checkpoint, when another process owns it)."""
+
+from __future__ import annotations
+
+import argparse
+
+from journal.cli.common import date, journal_argument, open_existing, open_journal, show
+
+
+def arguments(sub: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    journal_argument(sub)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List."""
+    with open_existing(args.store, readonly_too=True) as store:
+        generations = open_journal(store, args.journal).generations()
+    for g in generations:
+        if args.json:
+            show(g._asdict())
+        else:
+            print(
+                f"{g.order:6}  {g.state:8}  since {date(g.began)}  last offset {g.last_offset}  {g.entries} entries, "
+                f"{g.processing} processing, {g.buried} buried  {g.bytes} bytes  kept by {', '.join(g.kept_by) or '-'}"
+            )
+    return 0

@@ -8,12 +8,13 @@ S2  All others may be changed by opening the journal with other values; what is 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from journal.core import limits
 from journal.core.merge import PRESETS
 from journal.core.periods import PERIODS
+from journal.core.schema import Schema
 from journal.core.times import duration_ms
 from journal.errors import Invalid
 
@@ -44,6 +45,8 @@ class Settings:
     """What becomes of an empty generation's file: "delete", "reset" (kept for the next one), "truncate"."""
     wipe: bool = False
     """Whether its bytes are overwritten first."""
+    schema: Schema | None = None
+    """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
     timeline: str = "epoch-ms"
     """What the journal's dates mean; readers refuse to join different ones."""
@@ -100,6 +103,9 @@ def _normal(name: str, value: Any) -> Any:
         case "on_empty":
             if type(value) is not str or value not in ON_EMPTY:
                 raise Invalid(f"on_empty is {value!r}: it must be one of {', '.join(ON_EMPTY)}")
+        case "schema":
+            if value is not None and not isinstance(value, Schema):
+                raise Invalid(f"schema is {value!r}: it must be a journal.Schema or None")
         case "merged" | "wipe":
             if type(value) is not bool:
                 raise Invalid(f"{name} is {value!r}: it must be True or False")
@@ -131,10 +137,14 @@ def changed(current: Settings | None, given: dict[str, Any]) -> Settings:
 
 def to_map(settings: Settings) -> dict[str, Any]:
     """For the catalog."""
-    return asdict(settings)
+    kept = {f.name: getattr(settings, f.name) for f in fields(Settings)}
+    return kept | {"schema": None if settings.schema is None else settings.schema.to_dict()}
 
 
 def from_map(kept: dict[str, Any]) -> Settings:
     """From the catalog; a setting that a newer version added has its default."""
     known = {f.name for f in fields(Settings)}
-    return Settings(**{name: value for name, value in kept.items() if name in known})
+    values = {name: value for name, value in kept.items() if name in known}
+    if values.get("schema") is not None:
+        values["schema"] = Schema.from_dict(values["schema"])
+    return Settings(**values)

@@ -88,7 +88,7 @@ class Put:
 
     def __init__(
         self,
-        key: UserKey,
+        key: UserKey | None,
         data: Any = None,
         *,
         priority: int = priorities.DEFAULT,

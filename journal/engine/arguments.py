@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from journal.core.keys import UserKey, key_bytes, primary_key
 from journal.core.limits import CONSUMER_BYTES_MAX, DATE_MAX, KEY_BYTES_MAX, OWNER_BYTES_MAX, REASON_BYTES_MAX
 from journal.core.rows import Row, pack_data
+from journal.core.schema import Schema
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
@@ -69,6 +70,21 @@ def wanted(
         None if insertion_date is None else date_ms(insertion_date, "insertion_date"),
         owner_raw,
     )
+
+
+def checked(schema: Schema | None, key: UserKey | None, data: Any) -> tuple[UserKey, Any]:
+    """The key and the data of a put as the schema has them."""
+    if schema is None:
+        raise Invalid("the key is None: only a journal whose schema says what forms the key can do without one")
+    stored = schema.check(data)
+    if schema.key is None:
+        if key is None:
+            raise Invalid("the key is None, and the journal's schema does not say what forms it: give the key")
+        return key, stored
+    formed = schema.key_of(stored)
+    if key is not None and key != formed:
+        raise Invalid(f"the key is {key!r}, but {', '.join(schema.key)} of the data form the key {formed!r}: give None")
+    return formed, stored
 
 
 def dates_of(want: Wanted, now: int) -> tuple[int, int, int]:

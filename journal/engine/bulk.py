@@ -17,8 +17,9 @@ from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
+from journal.core.schema import Schema
 from journal.core.views import Put, PutOptions, PutResult
-from journal.engine.arguments import Wanted, dates_of, row_of, wanted
+from journal.engine.arguments import Wanted, checked, dates_of, row_of, wanted
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import FULL, Pipeline
 from journal.errors import Invalid, JournalError, NotOwner
@@ -37,9 +38,10 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
         raise Invalid(f"put_many takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
     level = p.level_of(durability, p.level)
     limit = p.settings.entry_bytes_max
-    plain = _plain(puts, limit)
+    schema = p.generations.schema
+    plain = _plain(puts, limit) if schema is None else None
     results: list[Any] = [None] * len(puts)
-    wants = _wants(puts, limit, results) if plain is None else None
+    wants = _wants(puts, limit, results, schema) if plain is None else None
 
     def make() -> tuple[list[PutResult | JournalError], int]:
         nonlocal wants
@@ -49,7 +51,7 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
             if slots is not None:
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
-            wants = _wants(puts, limit, results)
+            wants = _wants(puts, limit, results, None)
         slots = _all_new(p, [want.raw for _, want in wants])
         if slots is not None:
             return results, _insert(p, wants, slots, now, level, results)
@@ -121,7 +123,7 @@ def _plain(puts: list[Put], limit: int) -> list[tuple[int, bytes, bytes]] | None
     return plain
 
 
-def _wants(puts: list[Put], limit: int, results: list[Any]) -> list[tuple[int, Wanted]]:
+def _wants(puts: list[Put], limit: int, results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
     """The puts whose arguments are good; the errors of the others are results."""
     wants: list[tuple[int, Wanted]] = []
     size = 0
@@ -129,7 +131,10 @@ def _wants(puts: list[Put], limit: int, results: list[Any]) -> list[tuple[int, W
         if type(put) is not Put:
             raise Invalid(f"put_many takes journal.Put objects, not {put!r}")
         try:
-            want = wanted(put.key, put.data, put.priority, *(put.options or _USUAL), limit)
+            key, data = put.key, put.data
+            if schema is not None or key is None:
+                key, data = checked(schema, key, data)
+            want = wanted(key, data, put.priority, *(put.options or _USUAL), limit)
         except Invalid as e:
             results[i] = e
             continue

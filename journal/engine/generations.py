@@ -19,13 +19,15 @@ import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from journal.core import effects as fx
 from journal.core.cursor import base_of
 from journal.core.limits import PAST_MAX
 from journal.core.periods import period_end
 from journal.core.rows import encode_lease
+from journal.core.schema import Schema
+from journal.core.settings import Settings
 from journal.core.views import Generation
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
@@ -61,6 +63,13 @@ class Kept(NamedTuple):
     """The offset of its last change; None while it is active."""
     has_rows: bool
     has_log: bool
+    schema: dict[str, Any] | None = None
+    """Of the data in it."""
+
+
+def declared(settings: Settings) -> dict[str, Any] | None:
+    """The schema that a new generation has."""
+    return None if settings.schema is None else settings.schema.to_dict()
 
 
 class Generations:
@@ -73,8 +82,31 @@ class Generations:
         self.record: Callable[[list[Kept]], None] = lambda kept: None
         """Set by the store: writes the list to the catalog, durable on return."""
         self.disposal = Disposal(pipeline.name)
+        self.schema: Schema | None = None
         self._p = pipeline
         self._is_carrying = False
+        self.look_at_schema()
+
+    # -- schemas ------------------------------------------------------------------------------------------------------
+
+    def look_at_schema(self) -> None:
+        """What is checked on put: the schema of the active generation."""
+        kept = self.kept[-1].schema
+        self.schema = None if kept is None else Schema.from_dict(kept)
+
+    def use_schema(self) -> None:
+        """The settings changed: a generation in which nothing has happened takes the schema at once. On the keeper."""
+        p = self._p
+        with p.lock:
+            schema = declared(p.settings)
+            if p.log.next_offset == p.log.base and self.kept[-1].schema != schema:
+                self._remember([*self.kept[:-1], self.kept[-1]._replace(schema=schema)])
+                self.look_at_schema()
+
+    def union(self) -> Schema | None:
+        """All fields that the data of this journal may have."""
+        kept = [Schema.from_dict(k.schema) for k in self.kept if k.schema is not None and (k.has_rows or k.has_log)]
+        return Schema.union(kept) if kept else None
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
@@ -177,7 +209,7 @@ class Generations:
             following = p.log_of(order)
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
             closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
-            kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True)]
+            kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
             p.state.use(before)
@@ -186,6 +218,7 @@ class Generations:
                 remove_tree(directory)
             raise
         self.kept = kept
+        self.look_at_schema()
         following.keep_from = old.keep_from
         p.state.use()
         p.order, p.log = order, following

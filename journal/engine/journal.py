@@ -13,6 +13,7 @@ from typing import Any
 from journal.core import effects as fx
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
+from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, date_ms
 from journal.core.views import Buried, Entry, Generation, buried_of, entry_of
@@ -75,7 +76,7 @@ class Journal(Producing, Consuming):
 
         Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
         """
-        return self._reads.scan(status_of(status), *self._range(since, until))
+        return self._reads.scan(status_of(status), *self._range(since, until), self.schema)
 
     def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
         """How many entries there are."""
@@ -111,6 +112,13 @@ class Journal(Producing, Consuming):
         with p.lock:
             p.enter()
             return p.generations.list()
+
+    @property
+    def schema(self) -> Schema | None:
+        """All fields that the data may have: the union over the generations that are left."""
+        p = self._p
+        with p.lock:
+            return p.generations.union()
 
     def rotate(self) -> Generation:
         """Begin a new generation now; the active one."""

@@ -24,6 +24,7 @@ from journal.engine.arguments import (
     ENTRY_OVERHEAD_MAX,
     Wanted,
     check_priority,
+    checked,
     dates_of,
     listed,
     owner_bytes,
@@ -50,7 +51,7 @@ class Producing(Side):
 
     def put(
         self,
-        key: UserKey,
+        key: UserKey | None,
         data: Any = None,
         *,
         priority: int = priorities.DEFAULT,
@@ -61,8 +62,14 @@ class Producing(Side):
         owner: str | None = None,
         durability: str | None = None,
     ) -> PutResult:
-        """Add an entry, or merge it into the one with this key; the result says which."""
+        """
+        Add an entry, or merge it into the one with this key; the result says which.
+
+        With a schema the data is checked, and the key may be None when the schema says what forms it.
+        """
         p = self._p
+        if p.generations.schema is not None or key is None:
+            key, data = checked(p.generations.schema, key, data)
         limit = p.settings.entry_bytes_max
         if (
             type(key) is str
@@ -94,7 +101,7 @@ class Producing(Side):
 
     def create(
         self,
-        key: UserKey,
+        key: UserKey | None,
         data: Any = None,
         *,
         priority: int = priorities.DEFAULT,
@@ -107,6 +114,8 @@ class Producing(Side):
     ) -> PutResult:
         """Add an entry; KeyExists when there is one with this key."""
         p = self._p
+        if p.generations.schema is not None or key is None:
+            key, data = checked(p.generations.schema, key, data)
         want = wanted(
             key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
         )

@@ -34,7 +34,7 @@ from journal.engine.catalog import Catalog, Listed
 from journal.engine.clock import EngineTime, as_clock
 from journal.engine.disposal import SPARE
 from journal.engine.files import OwnerLock, check_own, make_directory, remove_tree, storage_error
-from journal.engine.generations import Kept
+from journal.engine.generations import Kept, declared
 from journal.engine.journal import Journal
 from journal.engine.keeper import Keeper
 from journal.engine.log import Log
@@ -150,6 +150,7 @@ class Store:
             if journal is not None:
                 if settings:
                     journal._use(self._keeper.call(lambda: self._change(name, settings)))
+                    self._keeper.call(journal._p.generations.use_schema)
                 return journal
             try:
                 pipeline = self._keeper.call(lambda: self._open(name, settings))
@@ -158,6 +159,8 @@ class Store:
             journal = self._journals[name] = Journal(pipeline)
             with pipeline.lock:
                 pipeline.enter()
+            if settings and not self._is_readonly:
+                self._keeper.call(pipeline.generations.use_schema)
             return journal
 
     def journals(self) -> list[str]:
@@ -198,7 +201,8 @@ class Store:
                 top, name, listed.settings, keeper=self._keeper, time=self._time, generations=partial(self._look, name)
             )
         if listed is None:
-            listed = Listed(changed(None, given), [Kept(1, self._time.now(), None, True, True)], {})
+            settings = changed(None, given)
+            listed = Listed(settings, [Kept(1, self._time.now(), None, True, True, declared(settings))], {})
             self._create(name, listed)
         else:
             listed = listed._replace(settings=changed(listed.settings, given))

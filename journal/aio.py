@@ -222,6 +222,9 @@ class AsyncJournal(_Wrapped):
     discard = _verb(Journal.discard)
     generations = _verb(Journal.generations)
     rotate = _verb(Journal.rotate)
+    distance = _verb(Journal.distance)
+    shift = _verb(Journal.shift)
+    lag = _verb(Journal.lag)
     statistics = _verb(Journal.statistics)
     wait_durable = _verb(Journal.wait_durable)
     done = _verb(Journal.done)
@@ -233,6 +236,11 @@ class AsyncJournal(_Wrapped):
     def name(self) -> str:
         """The journal's name."""
         return self._wrapped.name
+
+    @property
+    def schema(self) -> Any:
+        """All fields that the data may have."""
+        return self._wrapped.schema
 
     @property
     def durable_cursor(self) -> Any:

@@ -28,13 +28,14 @@ from journal.core.periods import period_end
 from journal.core.rows import encode_lease
 from journal.core.schema import Schema
 from journal.core.settings import Settings
+from journal.core.spans import Span
 from journal.core.views import Generation
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place
+from journal.engine.segments import Place, list_segments
 from journal.errors import StorageError, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
@@ -361,6 +362,19 @@ class Generations:
                 worn += (primary, encode_lease(primary, *lease[:7], b""))
         entries = [part for item in waiting for part in item]
         return fx.Carry(entries, worn, [part for item in buried for part in item])
+
+    # -- cursors ------------------------------------------------------------------------------------------------------
+
+    def spans(self) -> list[Span]:
+        """The log as a row of generations. Under the lock."""
+        return [self._span(k) for k in self.kept]
+
+    def _span(self, k: Kept) -> Span:
+        p = self._p
+        if k.last is None:
+            return Span(k.order, p.log.next_offset - p.log.base - 1, is_closed=False, oldest=p.log.oldest)
+        oldest = list_segments(p.directory(k.order) / "log")[0] if k.has_log else k.last + 1
+        return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
 
     # -- telling ------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
+from journal.core import spans
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.schema import Schema
@@ -113,12 +114,28 @@ class Journal(Producing, Consuming):
             p.enter()
             return p.generations.list()
 
+    def distance(self, a: Cursor, b: Cursor) -> int:
+        """How many changes come after `a`, up to `b`; negative when `b` is before `a`. Gone generations count too."""
+        return spans.distance(a, b, self._spans())
+
+    def shift(self, cursor: Cursor, n: int) -> Cursor:
+        """The cursor `n` changes later, or earlier when `n` is negative."""
+        return spans.shift(cursor, n, self._spans())
+
+    def lag(self, cursor: Cursor) -> int:
+        """How many changes come after a cursor."""
+        return spans.lag(cursor, self._spans())
+
+    def _spans(self) -> list[spans.Span]:
+        p = self._p
+        with p.lock:
+            p.enter()
+            return p.generations.spans()
+
     @property
     def schema(self) -> Schema | None:
         """All fields that the data may have: the union over the generations that are left."""
-        p = self._p
-        with p.lock:
-            return p.generations.union()
+        return self._p.generations.union()
 
     def rotate(self) -> Generation:
         """Begin a new generation now; the active one."""

@@ -159,9 +159,17 @@ class Carry(NamedTuple):
     buried: list[bytes]
 
 
+class Raise(NamedTuple):
+    """Something that a person must look at: a flag is raised, or raised once more."""
+
+    name: str
+    message: str
+    date: int
+
+
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry
+    | Unbury | Group | Carry | Raise
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -182,6 +190,7 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Unbury: (15, DELETE),
     Group: (16, COMMAND),
     Carry: (17, NOOP),
+    Raise: (18, COMMAND),
 }
 """The number and the op of each effect."""
 

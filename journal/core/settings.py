@@ -45,6 +45,10 @@ class Settings:
     """What becomes of an empty generation's file: "delete", "reset" (kept for the next one), "truncate"."""
     wipe: bool = False
     """Whether its bytes are overwritten first."""
+    log_age_max: int | None = None
+    """Records older than this are let go although a feed consumer has not acknowledged them; None: never."""
+    log_bytes_max: int | None = None
+    """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
@@ -96,7 +100,9 @@ def _normal(name: str, value: Any) -> Any:
         case "rotate":
             if value is not None and (type(value) is not str or value not in PERIODS):
                 raise Invalid(f"rotate is {value!r}: it must be None or one of {', '.join(PERIODS)}")
-        case "rotate_bytes":
+        case "log_age_max":
+            return None if value is None else _duration(name, value)
+        case "rotate_bytes" | "log_bytes_max":
             return None if value is None else _int(name, value, 1 << 16, 1 << 50)
         case "generations_max":
             return _int(name, value, 2, 64)

@@ -229,11 +229,15 @@ class State(Stored):
         active.put(effect.name, effect.value, db=active.buried)
         if effect.flag is not None:
             reason = decode_buried(effect.name, effect.value).reason
-            kept = active.get(effect.flag.encode(), db=active.flags)
-            raised, count = (effect.date, 0) if kept is None else msgpack.unpackb(kept)[1::2]
-            message = f"the entry {effect.key!r} was buried: {reason}"
-            active.delete(effect.flag.encode(), db=active.flags)
-            active.put(effect.flag.encode(), msgpack.packb((message, raised, effect.date, count + 1)), db=active.flags)
+            self._raise(effect.flag, f"the entry {effect.key!r} was buried: {reason}", effect.date)
+
+    def _raise(self, name: str, message: str, date: int) -> None:
+        """Raise a flag, or raise it once more."""
+        active = self.active
+        kept = active.get(name.encode(), db=active.flags)
+        raised, count = (date, 0) if kept is None else msgpack.unpackb(kept)[1::2]
+        active.delete(name.encode(), db=active.flags)
+        active.put(name.encode(), msgpack.packb((message, raised, date, count + 1)), db=active.flags)
 
     def _unbury(self, name: bytes, at: int) -> None:
         """A buried row goes, from whichever generation has it."""
@@ -326,6 +330,8 @@ class State(Stored):
                     self._drop(primary, at + i)
             case fx.Lower(name):
                 self.active.must_delete(name.encode(), self.active.flags, "flags")
+            case fx.Raise(name, message, date):
+                self._raise(name, message, date)
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Group(parts):

@@ -1,0 +1,151 @@
+"""
+Retention: feed consumers hold the log, but not for ever when the journal says so (`log_age_max`, `log_bytes_max`).
+
+At each checkpoint the segments that only consumers hold are looked at, oldest first, over all generations. One whose
+newest record is too old, or that is too much, is let go whole: who still wanted it gets CursorUnavailable.
+
+I1  Nothing that recovery needs is let go: the limit is raised, and a segment goes as any other does, when checkpoints
+    have passed it.
+I2  A flag `feed` is raised when a consumer loses records, and before that, when WARN of the limit is reached.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from journal.core import effects as fx
+from journal.core.cursor import base_of, cursor_of
+from journal.core.record import HEAD
+from journal.engine.files import open_file
+from journal.engine.segments import list_segments, segment_path
+from journal.errors import StoreFull
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
+
+log = logging.getLogger("journal.retention")
+
+FLAG = "feed"
+WARN = 0.8
+OS = 1
+NOBODY = 1 << 63
+
+
+class Piece(NamedTuple):
+    """A segment that consumers hold."""
+
+    at: int
+    """The place of its first record."""
+    next_at: int
+    """The place behind its last one."""
+    bytes: int
+    newest: int
+    """The date when the next segment began: no record in it is younger."""
+
+
+class Retention:
+    """The retention of one journal. On the keeper."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._p = pipeline
+        self.floor = 0
+        """Places before this are not kept for anybody."""
+        self._is_warned = False
+
+    def look(self) -> None:
+        """Raise the floor as far as the settings say. Without the lock."""
+        p = self._p
+        settings = p.settings
+        if settings.log_age_max is None and settings.log_bytes_max is None:
+            return
+        with p.lock:
+            if p.trouble is not None or p.log.keep_from >= p.log.next_offset:
+                return
+            held_from, now = p.log.keep_from, p.time.now()
+            kept = p.generations.kept
+        pieces: list[Piece] = []
+        for k, following in zip(kept, [*kept[1:], None], strict=True):
+            if k.has_log:
+                pieces += _pieces(base_of(k.order), p.directory(k.order) / "log")
+                if k.last is not None and following is not None and pieces:
+                    pieces[-1] = pieces[-1]._replace(next_at=base_of(k.order) + k.last + 1, newest=following.began)
+        held = [piece for piece in pieces if piece.next_at > held_from]
+        floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
+        if floor > held_from:
+            self.floor = floor
+            self._raise(
+                f"feed consumers have lost the changes from {cursor_of(held_from)} to before {cursor_of(floor)}: the log "
+                "was kept for them longer, or grew larger, than log_age_max and log_bytes_max allow"
+            )
+            with p.lock:
+                p.hold_log()
+            log.warning("log_let_go journal=%s from=%d to=%d", p.name, held_from, floor)
+            self._is_warned = False
+            return
+        soon = _floor(held, now, _share(settings.log_age_max), _share(settings.log_bytes_max))
+        if soon > held_from and not self._is_warned:
+            self._is_warned = True
+            self._raise(
+                f"feed consumers are about to lose the changes from {cursor_of(held_from)} on: let them catch up, remove "
+                "them, or raise log_age_max and log_bytes_max"
+            )
+        elif soon <= held_from:
+            self._is_warned = False
+
+    def _raise(self, message: str) -> None:
+        p = self._p
+        with p.lock:
+            if p.trouble is not None:
+                return
+            now = p.enter()
+            effect = fx.Raise(FLAG, message, now)
+            try:
+                p.write(effect, 1, now, min(p.level, OS), lambda at: p.state.apply(effect, at), is_essential=True)
+            except StoreFull as e:
+                log.warning("flag_not_raised journal=%s error=%s", p.name, e)
+
+
+def _share(limit: int | None) -> int | None:
+    return None if limit is None else int(limit * WARN)
+
+
+def _floor(held: list[Piece], now: int, age_max: int | None, bytes_max: int | None) -> int:
+    """The place before which nothing is kept: behind the last piece that is too old or too much."""
+    floor = 0
+    total = sum(piece.bytes for piece in held)
+    for piece in held:
+        is_old = age_max is not None and now - piece.newest > age_max
+        is_much = bytes_max is not None and total > bytes_max
+        if piece.next_at == NOBODY or not (is_old or is_much):  # the open one is never let go
+            break
+        floor = piece.next_at
+        total -= piece.bytes
+    return floor
+
+
+def _pieces(base: int, directory: Path) -> list[Piece]:
+    """The segments of one generation's log; the last one, which may be open, counts as of now."""
+    segments = list_segments(directory)
+    pieces = []
+    for first, following in zip(segments, [*segments[1:], None], strict=True):
+        try:
+            size = os.stat(segment_path(directory, first)).st_size
+            date = NOBODY if following is None else _first_date(segment_path(directory, following))
+        except FileNotFoundError:
+            continue  # it went since it was listed
+        pieces.append(Piece(base + first, NOBODY if following is None else base + following, size, date))
+    return pieces
+
+
+def _first_date(path: Path) -> int:
+    """The timestamp of a segment's first record; one that has none is as young as can be."""
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        head = os.pread(fd, HEAD.size, 0)
+    finally:
+        os.close(fd)
+    date: int = HEAD.unpack(head)[2] if len(head) == HEAD.size else 0
+    return date or NOBODY

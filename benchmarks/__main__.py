@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | peers | profile`."""
+"""`python -m benchmarks engine | feed | peers | profile`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,16 @@ def main() -> int:
 
             print(profile_report(directory))
             return 0
-        from benchmarks.engine import run
+        if options.command == "feed":
+            from benchmarks.engine import Report
+            from benchmarks.rows.feed import feed
 
-        report = run(directory, plan, options.only)
+            report = Report()
+            report.add("feed", lambda: feed(directory, plan))
+        else:
+            from benchmarks.engine import run
+
+            report = run(directory, plan, options.only)
         print(render(report.rows))
         if report.measured:
             print("", render_measured(report.measured), sep="\n")
@@ -47,7 +54,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "feed", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -211,6 +211,11 @@ class Log:
         return (self._pending_first if self._pending else self.next_offset) - 1
 
     @property
+    def oldest(self) -> int:
+        """The first offset that is kept; segments before it may be used again at any time."""
+        return self._segments[0]
+
+    @property
     def end(self) -> Place:
         """Where the next record goes."""
         return Place(self.next_offset, self.first, self.position)

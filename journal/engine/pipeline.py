@@ -24,6 +24,7 @@ from journal.core.settings import Settings
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
+from journal.engine.consumers import Consumers
 from journal.engine.keeper import Keeper
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
@@ -97,7 +98,11 @@ class Pipeline:
         self.log = Log(directory / "log", name.encode(), settings.segment_bytes_max)
         self.put_together: Callable[[list[Any]], list[tuple[Any, int] | None]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change."""
-        self.commit = GroupCommit(self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell)
+        self.commit = GroupCommit(
+            self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell
+        )
+        self.consumers = Consumers(self, directory.parent / "offsets")
+        """Who follows the log under a name."""
         self._directory = directory
         self._map_bytes = map_bytes
         self._sync_s = sync_s
@@ -115,6 +120,7 @@ class Pipeline:
             self.state = State(file, self.timer_soon)
             applied, end = self._replay()
             self.log.open_at(end, applied, is_clean=digest is not None)
+            self.consumers.load()
         except BaseException:
             file.abandon()
             self.log.close()
@@ -148,6 +154,8 @@ class Pipeline:
     def close(self) -> int | None:
         """Commit everything and close; the digest of rows.mdb, or None when it could not be committed."""
         clean = False
+        if self.trouble is None:
+            self.consumers.close()
         with self.commit.io, self.lock:
             if self.trouble is not None and not isinstance(self.trouble, StoreFailed):
                 return None
@@ -163,6 +171,8 @@ class Pipeline:
             except JournalError as e:
                 log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
             self.due.notify_all()
+            self.tell()
+        self.consumers.wake()
         self.commit.close()
         with self.commit.io, self.lock:
             self.state.file.abandon()
@@ -175,11 +185,14 @@ class Pipeline:
         self.lock = threading.Lock()
         self.due = threading.Condition(self.lock)
         self.commit.abandon_after_fork()
+        self.consumers.abandon_after_fork()
         self.log.close()
 
     def _failed(self, error: StoreFailed) -> None:
         if self.trouble is None:
             self.trouble = error
+            self.tell()
+            self.consumers.wake()
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ A store: a directory that one process owns, with its journals.
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
+      pages/offsets/*.log        what its feed consumers have acknowledged, if there are any
 
 B1  One process owns a store. A forked child owns nothing: its calls are refused and harm nothing.
 B2  A journal that the catalog does not name does not exist; what is left of one that was never finished is removed.
@@ -192,7 +193,7 @@ class Store:
             if not part.is_dir():
                 raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
             check_own(part, is_directory=True)
-        _refuse_foreign(directory.parent, {directory.name})
+        _refuse_foreign(directory.parent, {directory.name, "offsets"})
         _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
         pipeline = Pipeline(
             directory, name, listed.settings, keeper=self._keeper, time=self._time, opening=self._catalog.opening,

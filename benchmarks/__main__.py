@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | generations | peers | profile`."""
+"""`python -m benchmarks engine | feed | generations | peers | profile`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ def main() -> int:
             return 0
         from benchmarks.engine import Report, run
 
-        if options.command == "generations":
+        if options.command == "feed":
+            from benchmarks.rows.feed import feed
+
+            report = Report()
+            report.add("feed", lambda: feed(directory, plan))
+        elif options.command == "generations":
             from benchmarks.rows.generations import generations
 
             report = Report()
@@ -53,7 +58,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "generations", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "feed", "generations", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -6,10 +6,13 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 
 from journal._open import open
 from journal.core.cursor import Cursor
+from journal.core.events import Event
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import Buried, Entry, Flag, Put, PutResult
+from journal.engine.consumers import FeedView
+from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.store import Store
@@ -32,6 +35,7 @@ from journal.errors import (
     StoreFailed,
     StoreFull,
     StoreLocked,
+    Unacknowledged,
     VersionMismatch,
 )
 
@@ -50,6 +54,9 @@ __all__ = [
     "Cursor",
     "CursorUnavailable",
     "Entry",
+    "Event",
+    "Feed",
+    "FeedView",
     "Field",
     "Flag",
     "ForkedStore",
@@ -75,6 +82,7 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
     "StoreLocked",
+    "Unacknowledged",
     "VersionMismatch",
     "open",
 ]

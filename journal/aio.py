@@ -27,6 +27,8 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import journal._open as _open
+from journal.core.events import Event
+from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.pipeline import Pipeline, deferred
@@ -205,6 +207,62 @@ class AsyncLease(_Wrapped):
         return f"<Async{repr(self._wrapped)[1:]}"
 
 
+class AsyncFeed(_Wrapped):
+    """A feed; `async for` waits on a thread of its own, `async with` closes it. See journal.engine.feed for the rest."""
+
+    _wrapped: Feed
+
+    ack = _verb(Feed.ack)
+    fail = _verb(Feed.fail)
+
+    def __init__(self, wrapped: Feed, runner: _Runner, name: str) -> None:
+        super().__init__(wrapped, runner)
+        self._own = _Runner(f"feed-{name}")
+        self._coming: asyncio.Task[Any] | None = None
+        """The next event; kept when who asked for it was cancelled, so that it is not lost."""
+
+    def __getattr__(self, name: str) -> Any:
+        """consumer, position, unacked, lag, is_redelivering, is_closed"""
+        return getattr(self._wrapped, name)
+
+    def __aiter__(self) -> AsyncFeed:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._coming is None:
+            if self._wrapped.is_closed:
+                raise StopAsyncIteration
+            self._coming = asyncio.ensure_future(self._own.run(lambda: next(self._wrapped, _END)))
+        coming = self._coming
+        try:
+            event = await asyncio.shield(coming)
+        finally:
+            if coming.done():
+                self._coming = None
+        if event is _END:
+            raise StopAsyncIteration
+        assert isinstance(event, Event)
+        return event
+
+    async def close(self) -> None:
+        """End the iteration, and write what was acknowledged. Closing twice is fine."""
+        await self._runner.run(self._wrapped.close)
+        self._own.close()
+        if self._coming is not None:
+            await asyncio.gather(self._coming, return_exceptions=True)  # it has ended, and nobody asks for it any more
+
+    async def __aenter__(self) -> AsyncFeed:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._wrapped)[1:]}"
+
+
 class AsyncJournal(_Wrapped):
     """A journal whose verbs are coroutines; see journal.Journal for what they do."""
 
@@ -231,6 +289,10 @@ class AsyncJournal(_Wrapped):
     extend = _verb(Journal.extend)
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
+    feeds = _verb(Journal.feeds)
+    remove_feed = _verb(Journal.remove_feed)
+    mark_feed = _verb(Journal.mark_feed)
+    skip_feed = _verb(Journal.skip_feed)
 
     @property
     def name(self) -> str:
@@ -274,6 +336,11 @@ class AsyncJournal(_Wrapped):
         entries = self._wrapped.scan(**filters)
         while (entry := await self._runner.run(lambda: next(entries, _END))) is not _END:
             yield entry
+
+    async def feed(self, **options: Any) -> AsyncFeed:
+        """See Journal.feed."""
+        feed = await self._runner.run(lambda: self._wrapped.feed(**options))
+        return AsyncFeed(feed, self._runner, self._wrapped.name)
 
     async def work(self, **options: Any) -> AsyncIterator[AsyncLease]:
         """See Journal.work. Sleeps on a thread of its own; ends when the iterator is closed or the store is."""

@@ -48,6 +48,10 @@ class Leased(Refused):
     """An active lease is a contract: the entry cannot be moved or deleted under it."""
 
 
+class Unacknowledged(Refused):
+    """A feed delivers no more before something that it delivered is acknowledged."""
+
+
 class StorageError(JournalError):
     """The store cannot do what was asked."""
 
@@ -85,4 +89,4 @@ class ReadOnly(StorageError):
 
 
 class CursorUnavailable(StorageError):
-    """The cursor points to records that are gone; the message names the oldest one that is available."""
+    """The cursor is no place in the log, or what comes after it is gone; the message names the oldest that is available."""

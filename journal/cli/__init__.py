@@ -1,20 +1,44 @@
 """
 The command line: `journal COMMAND STORE …`, every command with --json. One file a command.
 
+A command's module has `arguments` and `run`, and its text is the help. A group of commands (`journal log show …`) has
+VERBS instead of `run`, a function for each word, whose text is the help; its `arguments` gets the word and declares all.
+
 Exit codes: 0 it worked; 1 refused, not found, or damage was found; 2 the arguments are wrong; 3 nothing is due.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import journal
-from journal.cli import bury, check, claim, done, flags, generations, ls, peek, put, release, retry, rotate, stat
+from journal.cli import (
+    bury,
+    check,
+    claim,
+    done,
+    feed,
+    flags,
+    generations,
+    log,
+    ls,
+    peek,
+    put,
+    release,
+    retry,
+    rotate,
+    stat,
+)
 from journal.errors import Invalid, JournalError
 
-COMMANDS = (put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate)
+COMMANDS = (
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed,
+)  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,16 +51,31 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"journal {journal.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in COMMANDS:
-        summary = (module.__doc__ or "").strip()
-        sub = commands.add_parser(
-            module.__name__.rsplit(".", 1)[1], help=summary.splitlines()[0], description=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-        sub.add_argument("store", metavar="STORE", help="the store's directory")
-        module.arguments(sub)
-        sub.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        sub.set_defaults(run=module.run)
+        sub = _command(commands, module.__name__.rsplit(".", 1)[1], module.__doc__)
+        if hasattr(module, "VERBS"):
+            verbs = sub.add_subparsers(dest="verb", metavar="VERB", required=True)
+            for verb, run in module.VERBS.items():
+                one = _command(verbs, verb, run.__doc__)
+                module.arguments(one, verb)
+                _finish(one, run)
+        else:
+            sub.add_argument("store", metavar="STORE", help="the store's directory")
+            module.arguments(sub)
+            _finish(sub, module.run)
     return top
+
+
+def _command(commands: Any, name: str, text: str | None) -> argparse.ArgumentParser:
+    summary = inspect.cleandoc(text or "")
+    sub: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary.splitlines()[0], description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    return sub
+
+
+def _finish(sub: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]) -> None:
+    sub.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    sub.set_defaults(run=run)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -87,6 +87,11 @@ def base_of(order: int) -> int:
     return (order - 1) << AT_BITS
 
 
+def place_of(cursor: Cursor) -> int:
+    """The place of a cursor."""
+    return base_of(cursor.order) + cursor.offset
+
+
 def cursor_of(at: int) -> Cursor:
     """The cursor of a place."""
     return Cursor((at >> AT_BITS) + 1, at & (1 << AT_BITS) - 1)

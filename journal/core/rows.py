@@ -32,6 +32,7 @@ _BURIED = struct.Struct(">QH")
 _CRC = struct.Struct(">I")
 _HEAD = 4 + _ENTRY.size
 _LEASE_HEAD = 4 + _LEASE.size
+_OWNER_AT = _HEAD - 3
 _IS_BYTES = 0x8000
 _entry_pack = _ENTRY.pack
 _entry_unpack = _ENTRY.unpack_from
@@ -192,6 +193,27 @@ def decode_entry(primary: bytes, value: bytes) -> Row:
     return _new(
         Row, (primary, insertion, expiration, accepted, at, version, timeouts, value[_HEAD:start], key, value[end:])
     )
+
+
+def entry_key(value: bytes) -> UserKey:
+    """The key in the bytes of an entry, which a checksum of somebody else's has covered."""
+    start = _HEAD + value[_OWNER_AT]
+    size = value[_OWNER_AT + 1] << 8 | value[_OWNER_AT + 2]
+    if size & _IS_BYTES:
+        return value[start : start + (size ^ _IS_BYTES)]
+    return value[start : start + size].decode()
+
+
+def entry_data(value: bytes) -> Any:
+    """The user data in the bytes of an entry, which a checksum of somebody else's has covered."""
+    size = value[_OWNER_AT + 1] << 8 | value[_OWNER_AT + 2]
+    return unpack_data(value[_HEAD + value[_OWNER_AT] + (size & ~_IS_BYTES) :])
+
+
+def entry_columns(value: bytes) -> tuple[int, int, int, int, bytes]:
+    """Insertion date, expiration, version, timeouts and owner in the bytes of an entry, covered as before."""
+    insertion, expiration, _, _, version, timeouts, owner_size, _ = _entry_unpack(value, 4)
+    return insertion, expiration, version, timeouts, value[_HEAD : _HEAD + owner_size]
 
 
 def encode_lease(

@@ -27,10 +27,11 @@ _COMPARED = tuple(name for name in DATABASES if name != b"meta")
 
 def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
     """What is wrong with a journal, in words; empty when nothing is."""
+    consumers = [f"{p.name}: {line}" for line in p.consumers.check()]
     with p.lock:
         p.enter()
         if isinstance(p, Look):
-            return [f"{p.name}: {line}" for line in _rows(p.state)]
+            return [f"{p.name}: {line}" for line in _rows(p.state)] + consumers
         p.log.flush()
         p.state.save_leases()
         found = [f"{p.name}: {line}" for line in _rows(p.state)]
@@ -39,7 +40,7 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
         found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
         if p.log.synced >= p.log.next_offset:
             found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
-    return found
+    return found + consumers
 
 
 def _rows(state: State) -> Iterator[str]:

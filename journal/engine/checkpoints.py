@@ -174,6 +174,7 @@ class Checkpoints:
         except StoreFailed as e:
             p.commit.fail(e)
             raise
+        p.retention.look()
         p.generations.look_around()
 
     def commit_rows(self) -> None:

@@ -84,6 +84,8 @@ class Generations:
         """Set by the store: writes the list to the catalog, durable on return."""
         self.disposal = Disposal(pipeline.name)
         self.schema: Schema | None = None
+        self.pins = 0
+        """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
         self._p = pipeline
         self._is_carrying = False
         self.look_at_schema()
@@ -251,7 +253,7 @@ class Generations:
         """Under the lock and `io`."""
         p = self._p
         empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
-        if not empty:
+        if not empty or self.pins:
             return
         p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
         orders = {rows.order for rows in empty}
@@ -372,7 +374,7 @@ class Generations:
     def _span(self, k: Kept) -> Span:
         p = self._p
         if k.last is None:
-            return Span(k.order, p.log.next_offset - p.log.base - 1, is_closed=False, oldest=p.log.oldest)
+            return Span(k.order, p.log.end.offset - 1, is_closed=False, oldest=p.log.oldest if p.is_writable else 0)
         oldest = list_segments(p.directory(k.order) / "log")[0] if k.has_log else k.last + 1
         return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
 

@@ -20,6 +20,7 @@ from journal.core.times import DateLike, date_ms
 from journal.core.views import Buried, Entry, Generation, buried_of, entry_of
 from journal.engine.arguments import consumer_name, status_of
 from journal.engine.consuming import Consuming
+from journal.engine.following import Following
 from journal.engine.lease import Lease
 from journal.engine.pipeline import NEVER, Pipeline
 from journal.engine.producing import Producing
@@ -28,7 +29,7 @@ from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Consuming):
+class Journal(Producing, Consuming, Following):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     def __init__(self, pipeline: Pipeline) -> None:

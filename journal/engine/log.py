@@ -208,14 +208,14 @@ class Log:
             self._pending_bytes = 0
 
     @property
-    def oldest(self) -> int:
-        """The first offset of this generation whose record is still there."""
-        return self._segments[0]
-
-    @property
     def last_in_os(self) -> int:
         """The last offset that the OS has."""
         return (self._pending_first if self._pending else self.next_offset) - 1
+
+    @property
+    def oldest(self) -> int:
+        """The first offset of this generation that is kept; segments before it may be used again at any time."""
+        return self._segments[0]
 
     @property
     def end(self) -> Place:

@@ -25,10 +25,12 @@ from journal.core.settings import Settings
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
+from journal.engine.consumers import Consumers
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
+from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
@@ -107,6 +109,9 @@ class Pipeline:
         )
         self.map_bytes = map_bytes
         self.generations = Generations(self, kept)
+        self.consumers = Consumers(self, top / "offsets")
+        """Who follows the log under a name."""
+        self.retention = Retention(self)
         self._sync_s = sync_s
         self._is_sync_scheduled = False
         self._armed_at = NEVER
@@ -137,6 +142,7 @@ class Pipeline:
             self.state = State(opened, self.timer_soon)
             applied, end = self._replay()
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
+            self.consumers.load()
         except BaseException:
             for rows in opened:
                 rows.file.abandon()
@@ -172,6 +178,8 @@ class Pipeline:
     def close(self) -> dict[int, int | None]:
         """Commit everything and close; the digests of the rows by generation, nothing when they could not be committed."""
         clean = False
+        if self.trouble is None:
+            self.consumers.close()
         with self.commit.io, self.lock:
             if self.trouble is not None and not isinstance(self.trouble, StoreFailed):
                 return {}
@@ -188,6 +196,8 @@ class Pipeline:
             except JournalError as e:
                 log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
             self.due.notify_all()
+            self.tell()
+        self.consumers.wake()
         self.commit.close()
         with self.commit.io, self.lock:
             for rows in self.state.generations:
@@ -203,11 +213,14 @@ class Pipeline:
         self.lock = threading.Lock()
         self.due = threading.Condition(self.lock)
         self.commit.abandon_after_fork()
+        self.consumers.abandon_after_fork()
         self.log.close()
 
     def _failed(self, error: StoreFailed) -> None:
         if self.trouble is None:
             self.trouble = error
+            self.tell()
+            self.consumers.wake()
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -312,6 +325,10 @@ class Pipeline:
         """The last offset that a follower may see: no record that could still vanish although it was asked to last."""
         synced = self.log.synced
         return synced if synced < self.full_requested else self.log.last_in_os
+
+    def hold_log(self) -> None:
+        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
+        self.log.keep_from = max(self.consumers.keep_from(), self.retention.floor)
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""

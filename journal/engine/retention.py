@@ -83,7 +83,7 @@ class Retention:
             with p.lock:
                 p.hold_log()
             log.warning("log_let_go journal=%s from=%d to=%d", p.name, held_from, floor)
-            self._is_warned = False
+            self._is_warned = True
             return
         soon = _floor(held, now, _share(settings.log_age_max), _share(settings.log_bytes_max))
         if soon > held_from and not self._is_warned:

@@ -6,6 +6,7 @@ A store: a directory that one process owns, with its journals.
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
+      pages/offsets/*.log        what its feed consumers have acknowledged, if there are any
 
 B1  One process owns a store. A forked child owns nothing: its calls are refused and harm nothing.
 B2  A journal that the catalog does not name does not exist; what is left of one that was never finished is removed.
@@ -361,7 +362,7 @@ def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
     check_own(top, is_directory=True)
     wanted = {f"{kept.order:06d}": kept for kept in generations if kept.has_rows or kept.has_log}
     for found in os.listdir(top):
-        if found in wanted or found in (SPARE, SPARE + "-lock"):
+        if found in wanted or found in (SPARE, SPARE + "-lock", "offsets"):
             continue
         if _LEFT.fullmatch(found) is None:
             raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")

@@ -55,7 +55,7 @@ def test_required_is_true_or_false(required: Any) -> None:
     ("kind", "default"),
     [("int", "1"), ("uint8", 256), ("text", 1), ("bool", 0), ("list", "a"), ("any", {1}), ("any", 1 << 64), ("map", {(1, 2): [object()]}),
      ("float", 1 << 70), ("any", datetime(2024, 1, 1, tzinfo=UTC)), ("any", {(): {(1,): 2}, "a": "\ud800"})],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_default_is_of_the_type_and_can_be_stored(kind: str, default: Any) -> None:
     """Otherwise the first entry without the field would be refused."""

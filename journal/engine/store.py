@@ -369,15 +369,16 @@ def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
         log.warning("orphan_removed path=%s", top / found)
         remove_tree(top / found)
     for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
-        parts = [directory, directory / "log"] if kept.has_log else [directory]
-        for part in parts:
+        for part in [directory, directory / "log"] if kept.has_log else [directory]:
             if not part.is_dir():
                 raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
             check_own(part, is_directory=True)
-        known = {"log"} if kept.has_log else set()
-        _refuse_foreign(
-            directory, {"log", "rows.mdb", "rows.mdb-lock"} if kept.has_rows else {*known, "rows.mdb", "rows.mdb-lock"}
-        )
+        _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
+        if not kept.has_log and (directory / "log").exists():
+            remove_tree(directory / "log")
+        if not kept.has_rows:
+            for left in ("rows.mdb", "rows.mdb-lock"):
+                (directory / left).unlink(missing_ok=True)
 
 
 def _refuse_foreign(directory: Path, known: set[str]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import journal
@@ -239,6 +240,13 @@ class Program:
         self.journal.rotate()
         return ("full" if self._firm != "none" else "none"), "", None
 
+    def follow(self) -> Answer:
+        """What is delivered depends on what the engine does by itself; that it can be followed does not."""
+        with self.journal.feed(consumer="audit", live=False) as feed:
+            for event in islice(feed, self.chance.randint(1, 30)):
+                feed.ack(event)
+        return "none", "", None
+
     def advance(self) -> Answer:
         self.clock.advance(self.chance.choice((1, 40, 1000)))
         return "none", "", None
@@ -271,5 +279,5 @@ def hash_of(text: str) -> int:
 VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
-    Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.advance: 5,
+    Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5,
 }  # fmt: skip

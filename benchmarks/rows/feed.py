@@ -91,15 +91,10 @@ def _reading(directory: Path, plan: Plan, *, is_grouped: bool) -> list[Row]:
     theirs = times["a bare loop"]
     note = "the loop makes no object for each change of a group" if is_grouped else ""
     look_note = "the loop looks at none of them"
-    iterated = Row.compare(f"feed: an event, {what}", times["iterate"], theirs, 0.4, note=note)
-    looked = Row.compare(f"feed: an event, {what}, op, key and data read", times["look"], theirs, 0.4, note=look_note)
-    if is_grouped:
-        return [_untargeted(iterated), _untargeted(looked)]
-    return [iterated, _untargeted(looked)]
-
-
-def _untargeted(row: Row) -> Row:
-    return Row(row.what, row.ours, row.against, row.theirs, row.ratio, row.ratio_of_sums, note=row.note)
+    return [
+        Row.compare(f"feed: an event, {what}", times["iterate"], theirs, 0.4, note=note),
+        Row.compare(f"feed: an event, {what}, op, key and data read", times["look"], theirs, 0.4, note=look_note),
+    ]
 
 
 # -- writing --------------------------------------------------------------------------------------------------------------

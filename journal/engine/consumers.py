@@ -342,7 +342,7 @@ class Consumers:
                     found.append(f"offset log: {name!r} stands at {kept[name].position}, memory has {consumer.held}")
                 if name in kept and kept[name].high > end:
                     found.append(f"offset log: {name!r} was given {kept[name].high}, but the log ends at {end}")
-                if not may_lose and consumer.held < oldest(spans):
+                if not may_lose and roll_forward(consumer.held, spans) < oldest(spans):
                     found.append(
                         f"offset log: {name!r} stands at {consumer.held}, the log begins after {oldest(spans)}"
                     )

@@ -230,7 +230,7 @@ class Generations:
         old.close()
         p.tell()
         if not closed.has_log:
-            self._dispose_of_log(old.directory)
+            self._dispose_of_log(closed.order, old.directory)
         self.schedule()
         log.info("generation_begins journal=%s order=%d last=%d", p.name, order, last)
 
@@ -244,8 +244,11 @@ class Generations:
         with p.commit.io, p.lock:
             if p.trouble is not None or p.is_broken:
                 return
-            self._give_up_empty()
-            self._let_logs_go()
+            try:
+                self._give_up_empty()
+                self._let_logs_go()
+            except StoreFull as e:
+                log.warning("generations_kept journal=%s error=%s", p.name, e)  # the next checkpoint looks again
         if is_rotated or len(p.state.generations) > p.settings.generations_max:
             self._carry_soon()
 
@@ -257,21 +260,26 @@ class Generations:
             return
         p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
         orders = {rows.order for rows in empty}
+        self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
         p.state.use([rows for rows in p.state.generations if rows not in empty])
         for rows in empty:
             rows.file.abandon()
-        self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
         for rows in empty:
             log.info("generation_drained journal=%s order=%d", p.name, rows.order)
             directory = p.directory(rows.order)
-            gone = directory.with_name(f"{rows.order:06d}.gone")
-            if next(k for k in self.kept if k.order == rows.order).has_log:
-                make_directory(gone)
-                for name in ("rows.mdb", "rows.mdb-lock"):
-                    os.rename(directory / name, gone / name)
+            try:
+                if next(k for k in self.kept if k.order == rows.order).has_log:
+                    gone = p.top / f"{rows.order:06d}-rows.gone"
+                    make_directory(gone)
+                    for name in ("rows.mdb", "rows.mdb-lock"):
+                        os.rename(directory / name, gone / name)
+                else:
+                    gone = p.top / f"{rows.order:06d}.gone"
+                    os.rename(directory, gone)
+            except OSError as e:
+                log.warning("generation_not_removed path=%s error=%s", directory, e)  # the next open does it (U2)
             else:
-                os.rename(directory, gone)
-            self.disposal.take(gone, p.settings.on_empty, p.settings.wipe)
+                self.disposal.take(gone, p.settings.on_empty, p.settings.wipe)
 
     def _let_logs_go(self) -> None:
         """Logs that nobody follows any more."""
@@ -284,14 +292,18 @@ class Generations:
         orders = {k.order for k in gone}
         self._remember([k._replace(has_log=False) if k.order in orders else k for k in self.kept])
         for k in gone:
-            self._dispose_of_log(p.directory(k.order) if not k.has_rows else p.directory(k.order) / "log")
+            self._dispose_of_log(k.order, p.directory(k.order) / "log" if k.has_rows else p.directory(k.order))
 
-    def _dispose_of_log(self, directory: Path) -> None:
+    def _dispose_of_log(self, order: int, directory: Path) -> None:
         """Under a name that nobody looks at, so that a part of it is never taken for the whole."""
         p = self._p
-        gone = p.top / f"{directory.name if directory.name != 'log' else directory.parent.name + '-log'}.gone"
-        os.rename(directory, gone)
-        self.disposal.take(gone, "delete", p.settings.wipe)
+        gone = p.top / f"{order:06d}-log.gone"
+        try:
+            os.rename(directory, gone)
+        except OSError as e:
+            log.warning("log_not_removed path=%s error=%s", directory, e)  # the next open does it (U2)
+        else:
+            self.disposal.take(gone, "delete", p.settings.wipe)
 
     def _remember(self, kept: list[Kept]) -> None:
         gone = [k for k in kept if not k.has_rows and not k.has_log]

@@ -47,7 +47,7 @@ from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageErro
 log = logging.getLogger("journal.store")
 
 VERIFY = ("auto", "full")
-_LEFT = re.compile(r"next|[0-9]{6,}((-log)?\.gone)?")
+_LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows)?\.gone)?")
 """What a crash in the middle of a rotation or a disposal may leave."""
 _open_stores: set[Store] = set()
 """Kept alive until closed: LMDB must not be cleaned up by the garbage collector, on any thread, under the keeper."""

@@ -144,7 +144,7 @@ def test_leftovers_of_a_rotation_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with journal.open(path) as store:
         store.journal("pages").put("a")
-    for name in ("next", "000002", "000007.gone"):
+    for name in ("next", "000002", "000007.gone", "000007-log.gone", "000007-rows.gone"):
         os.makedirs(path / "pages" / name / "log", mode=0o700)
     with journal.open(path) as store:
         pages = store.journal("pages")

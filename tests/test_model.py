@@ -149,11 +149,15 @@ class Engine(RuleBasedStateMachine):
         self.numbers = iter(range(10**9))
         self.store: journal.Store | None = None
         self.lost: list[int] = []
+        self.acked: set[journal.Cursor] = set()
+        self.unacked: set[journal.Cursor] = set()
+        """Delivered by the feed, and not acknowledged."""
 
     @initialize(durability=st.sampled_from(["full", "interval"]))
     def begin(self, durability: str) -> None:
         self.durability = durability
         self.open()
+        self.pages.feed(consumer="model", live=False).close()
 
     def open(self) -> None:
         self.store = journal.open(self.path, clock=self.clock, durability=self.durability)
@@ -337,6 +341,31 @@ class Engine(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         self.store.checkpoint()
 
+    @rule(choices=st.lists(st.sampled_from(["ack", "ack", "ack", "skip", "fail"]), min_size=1, max_size=12))
+    def follow(self, choices: list[str]) -> None:
+        """What was acknowledged never comes again; what was not comes before all else, one at a time."""
+        again = set(self.unacked)
+        with self.pages.feed(consumer="model", live=False) as feed:
+            for choice in choices:
+                event = next(feed, None)
+                if event is None:
+                    assert not again
+                    break
+                cursor = event.cursor
+                assert cursor not in self.acked
+                assert cursor == min(again) if again else cursor > max(self.acked | self.unacked, default=(0, 0))
+                self.unacked.add(cursor)
+                if choice == "ack":
+                    feed.ack(cursor)
+                    self.acked.add(cursor)
+                    self.unacked.discard(cursor)
+                    again.discard(cursor)
+                elif choice == "fail":
+                    feed.fail(cursor)
+                    again = set(self.unacked)
+                elif again:
+                    break
+
     @rule()
     def rotate(self) -> None:
         """Nobody sees it."""
@@ -378,6 +407,7 @@ class Engine(RuleBasedStateMachine):
         assert [x.token for x in sorted(self.pages.leases(), key=lambda x: x.token)] == [r.token for r in self.held()]
         assert sorted(repr(b.entry.key) for b in self.pages.buried()) == sorted(repr(r.key) for r in self.model.buried)
         assert sum(f.count for f in self.store.flags()) == self.model.flags
+        assert self.pages.feeds()[0].lag == self.pages.lag(journal.Cursor(1, -1)) - len(self.acked)
         assert self.store.check() == []
 
 

@@ -51,6 +51,8 @@ class Where(NamedTuple):
     timestamp: int
     mode: str
     namespace: str
+    blank: dict[str, Any] | None = None
+    """None for each field of the schemas that the journal's generations have: readers get the union."""
 
 
 class _More(NamedTuple):
@@ -127,7 +129,10 @@ class Event(tuple[Any, ...]):
     def data(self) -> Any:
         """The entry's data after the change, where the change wrote it."""
         value = self[5]
-        return None if value is None else entry_data(value)
+        if value is None:
+            return None
+        blank, data = self[0].blank, entry_data(value)
+        return data if blank is None or type(data) is not dict else blank | data
 
     @property
     def old(self) -> Any:
@@ -225,14 +230,14 @@ FIELDS = tuple(name for name, member in vars(Event).items() if isinstance(member
 """The names of an event's fields."""
 
 
-def events_of(record: Record, payload: Payload, order: int) -> list[Event]:
+def events_of(record: Record, payload: Payload, order: int, blank: dict[str, Any] | None = None) -> list[Event]:
     """The events of a record of ours in the log of generation `order` (N1); its rows match their own checksums too."""
     mode = record.attribute & 3
     if mode >= len(MODES):
         raise LogDamaged(
             f"the record at offset {record.offset} has the unknown mode {mode}: is it from a newer version?"
         )
-    where = Where(order, record.timestamp, MODES[mode], record.namespace.decode(errors="replace"))
+    where = Where(order, record.timestamp, MODES[mode], record.namespace.decode(errors="replace"), blank)
     try:
         events = effect_events(payload.effect, where, record.offset)
         for event in events:
@@ -282,12 +287,10 @@ def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
     return [_single(where, offset, effect)]
 
 
-def copied(row: Row, cursor: Cursor, timestamp: int, namespace: str, *, is_successor: bool) -> Event:
+def copied(row: Row, cursor: Cursor, where: Where, *, is_successor: bool) -> Event:
     """The event of an entry that was there when a consumer began to follow, or of the successor that waits behind it."""
     op, verb = (_UPDATE, "queue") if is_successor else (_INSERT, "copy")
-    return _written(
-        Where(cursor.order, timestamp, "copy", namespace), cursor.offset, op, verb, row.primary, encode_row(row)
-    )
+    return _written(where, cursor.offset, op, verb, row.primary, encode_row(row))
 
 
 def completed(cursor: Cursor, timestamp: int, namespace: str) -> Event:

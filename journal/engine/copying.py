@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgpack
 
 from journal.core.cursor import Cursor
-from journal.core.events import Event, completed, copied
+from journal.core.events import Event, Where, completed, copied
 from journal.core.keys import SLOT_BYTES
 from journal.core.rows import decode_entry, decode_lease, decode_successor
 from journal.engine.files import make_directory, storage_error
@@ -44,6 +44,7 @@ class Copy:
         """How many events it has, the one that ends it not counted."""
         self._name = p.name
         self._taken = p.time.now()
+        self._where = Where(ORDER, self._taken, "copy", p.name, p.generations.blank)
         make_directory(directory)
         self._file: IO[bytes] | None = None
         try:
@@ -90,7 +91,7 @@ class Copy:
         row = decode_successor(primary, value) if is_successor else decode_entry(primary, value)
         if version is not None:
             row = row._replace(version=version, timeouts=timeouts)
-        return copied(row, Cursor(ORDER, number), self._taken, self._name, is_successor=is_successor)
+        return copied(row, Cursor(ORDER, number), self._where, is_successor=is_successor)
 
     def close(self) -> None:
         """Forget the copy."""

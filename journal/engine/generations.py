@@ -84,6 +84,8 @@ class Generations:
         """Set by the store: writes the list to the catalog, durable on return."""
         self.disposal = Disposal(pipeline.name)
         self.schema: Schema | None = None
+        self.blank: dict[str, Any] | None = None
+        """None for each field of the union, for those who read."""
         self.pins = 0
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
         self._p = pipeline
@@ -96,6 +98,8 @@ class Generations:
         """What is checked on put: the schema of the active generation."""
         kept = self.kept[-1].schema
         self.schema = None if kept is None else Schema.from_dict(kept)
+        union = self.union()
+        self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
 
     def use_schema(self) -> None:
         """The settings changed: a generation in which nothing has happened takes the schema at once. On the keeper."""
@@ -311,6 +315,7 @@ class Generations:
         kept = [k for k in kept if k.order not in forgotten]
         self.record(kept)
         self.kept = kept
+        self.look_at_schema()
 
     def _carry_soon(self) -> None:
         if not self._is_carrying:

@@ -78,7 +78,7 @@ class Journal(Producing, Consuming, Following):
 
         Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
         """
-        return self._reads.scan(status_of(status), *self._range(since, until), self.schema)
+        return self._reads.scan(status_of(status), *self._range(since, until))
 
     def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
         """How many entries there are."""

@@ -58,6 +58,7 @@ class Look(Pipeline):
                 check_before_open(path, None, is_live=True)
                 self._opened[order] = Rows(LmdbFile(path, DATABASES, readonly=True), order)
         self.generations.kept = kept
+        self.generations.look_at_schema()
         rows = [self._opened[order] for order in orders]
         if hasattr(self, "state"):
             self.state.use(rows)

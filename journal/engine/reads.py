@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from journal.core.keys import pack_place
 from journal.core.rows import Row, place
-from journal.core.schema import Schema
 from journal.core.views import Entry, entry_of
 from journal.engine.pipeline import NEVER, Pipeline
 
@@ -24,15 +23,15 @@ class Reads:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
 
-    def scan(self, status: str | None, since: int, until: int, schema: Schema | None = None) -> Iterator[Entry]:
-        """Entries in the order of work; with all fields of the schema, None for those that an entry does not have."""
+    def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
+        """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
+        blank = self._p.generations.blank
         start: bytes | None = pack_place(0, since)
         while start is not None:
             page, start = self._page(start, status, since, until)
-            if schema is None:
+            if blank is None:
                 yield from page
             else:
-                blank = dict.fromkeys(field.name for field in schema.fields)
                 yield from (replace(e, data=blank | e.data) if isinstance(e.data, dict) else e for e in page)
 
     def count(self, status: str | None, since: int, until: int) -> int:

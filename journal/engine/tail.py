@@ -201,7 +201,7 @@ class Tail:
             parts = payload(record)
             following = record.offset + parts.changes
             if following > wanted:
-                events += events_of(record, parts, order)[wanted - record.offset :]
+                events += events_of(record, parts, order, self._p.generations.blank)[wanted - record.offset :]
                 wanted = following
             at = record.end
         if events:
@@ -217,7 +217,8 @@ class Tail:
         order, name = self.at.order, self._p.name
         names = len(self._p.log.namespace)
         skip, least, size = HEAD_BYTES + 8 + names, names + 12, len(buffer)
-        where = Where(order, 0, "sync", name)
+        blank = self._p.generations.blank
+        where = Where(order, 0, "sync", name, blank)
         stamp, add = -1, events.append
         while wanted <= last and size - at >= OVERHEAD:
             offset, length, timestamp, attribute, found = _head(buffer, at)
@@ -229,7 +230,7 @@ class Tail:
                 break
             parts = _unpackb(body[skip:])
             if timestamp != stamp:
-                stamp, where = timestamp, Where(order, timestamp, "sync", name)
+                stamp, where = timestamp, Where(order, timestamp, "sync", name, blank)
             if parts[0] == 1:
                 add(put_event(where, offset, parts[3], parts[4]))
                 wanted += 1

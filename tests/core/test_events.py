@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from journal.core import effects as fx
 from journal.core.cursor import Cursor
-from journal.core.events import Event, completed, copied, events_of
+from journal.core.events import Event, Where, completed, copied, events_of
 from journal.core.keys import buried_key, primary_key
 from journal.core.record import CHECKED, Payload, Record, decode, encoder, payload
 from journal.core.rows import BuriedRow, Row, encode_buried, encode_row, encode_successor, pack_data
@@ -180,7 +180,7 @@ def test_a_group_is_an_event_for_each_part() -> None:
 
 def test_a_copied_successor_is_an_update() -> None:
     """It waits behind an entry that was copied before it."""
-    found = copied(NEW, Cursor(0, 5), DATE, "pages", is_successor=True)
+    found = copied(NEW, Cursor(0, 5), Where(0, DATE, "copy", "pages"), is_successor=True)
     assert (found.cursor, found.op, found.mode, found.verb) == (Cursor(0, 5), "update", "copy", "queue")
     assert_written(found)
 
@@ -243,7 +243,7 @@ def test_the_mode_is_that_of_the_record() -> None:
 
 def test_a_copy_is_inserts_and_an_end() -> None:
     """Copied entries look like inserts; the end is a noop."""
-    found = copied(NEW, Cursor(3, 5), DATE, "pages", is_successor=False)
+    found = copied(NEW, Cursor(3, 5), Where(3, DATE, "copy", "pages"), is_successor=False)
     assert (found.cursor, found.op, found.mode, found.verb) == (Cursor(3, 5), "insert", "copy", "copy")
     assert_written(found)
     last = completed(Cursor(3, 5), DATE, "pages")

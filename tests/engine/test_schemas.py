@@ -61,6 +61,9 @@ def test_a_changed_schema_takes_effect_with_the_next_generation(tmp_path: Path) 
             "/a": {"uri": "/a", "depth": 0, "site": None},
             "/b": {"uri": "/b", "depth": 1000, "site": "s"},
         }
+        with pages.feed(live=False) as feed:
+            told = {event.key: event.data for event in feed if event.has_data}
+        assert told["/b"] == {"uri": "/b", "depth": 1000, "site": "s"}
         assert pages.schema is not None
         assert [(f.name, f.type) for f in pages.schema.fields] == [
             ("uri", "text"),

@@ -76,7 +76,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
     first = at = p.log.next_offset
     base = p.log.base
     flat: list[bytes] = []
-    rows: list[tuple[Row, bytes]] = []
+    rows: list[tuple[bytes, Row, bytes]] = []
     for i, (key, raw, data, priority, _) in enumerate(puts):
         slot = slots[i]
         if slot in taken:
@@ -85,15 +85,15 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
         primary = pack_place(priority, now) + slot
         value = encode_usual(primary, now, at, raw, data)
         flat += (primary, value)
-        rows.append((_new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
+        rows.append((slot, _new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
         results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - base)), 1, now, priority)), at
         at += 1
     if not rows:
         return results
     p.append(fx.Puts(flat), at - first, now, FULL)
     try:
-        for row, value in rows:
-            state.insert(row, value)
+        for slot, row, value in rows:
+            state.insert_usual(slot, row, value)
     except LmdbError as e:
         raise p.misapplied(e) from e
     p.applied(first, at - first, now, FULL)

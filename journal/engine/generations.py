@@ -90,7 +90,9 @@ class Generations:
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
         self._p = pipeline
         self._is_carrying = False
+        self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
+        self._on_schema = pipeline.look_at_settings
 
     # -- schemas ------------------------------------------------------------------------------------------------------
 
@@ -100,6 +102,7 @@ class Generations:
         self.schema = None if kept is None else Schema.from_dict(kept)
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
+        self._on_schema()
 
     def use_schema(self) -> None:
         """The settings changed: a generation in which nothing has happened takes the schema at once. On the keeper."""

@@ -48,6 +48,7 @@ class Journal(Producing, Consuming, Following):
             self._p.settings = settings
             self._p.log.limit(segment_bytes=settings.segment_bytes_max)
             self._p.generations.schedule()
+            self._p.look_at_settings()
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"

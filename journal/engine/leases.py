@@ -17,6 +17,8 @@ from journal.core.limits import FINISHED_MAX
 from journal.core.rows import PROCESSING, LeaseRow, encode_lease
 from journal.engine.rowsfile import Rows
 
+TRIM_FROM = 1024
+
 
 class Held:
     """One active lease."""
@@ -97,7 +99,10 @@ class Leases:
         self.by_token[token] = held
         if not held.is_saved:
             self.unsaved[primary] = held
-        heappush(self._deadlines, (held.deadline, token))
+        deadlines = self._deadlines
+        heappush(deadlines, (held.deadline, token))
+        if len(deadlines) > TRIM_FROM:
+            self.trim()
 
     def extended(self, held: Held) -> None:
         """A lease has another deadline."""
@@ -107,7 +112,7 @@ class Leases:
 
     def trim(self) -> None:
         """Drop what the heap holds of leases that ended, when it is more than the rest (H2)."""
-        if len(self._deadlines) > 2 * len(self.by_token) + 1024:
+        if len(self._deadlines) > 2 * len(self.by_token) + TRIM_FROM:
             self._deadlines = [(h.deadline, h.token) for h in self.by_token.values()]
             heapify(self._deadlines)
 

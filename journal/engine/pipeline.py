@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect
 from journal.core.settings import Settings
+from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
@@ -108,6 +109,8 @@ class Pipeline:
             self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell
         )
         self.map_bytes = map_bytes
+        self.plain_bytes_max = 0
+        """How much packed data a put without options may have; 0 when there is a schema, which must look first."""
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
         """Who follows the log under a name."""
@@ -150,6 +153,7 @@ class Pipeline:
             raise
         self.checkpoints.opened(applied)
         self.generations.schedule()
+        self.look_at_settings()
 
     def _replay(self) -> tuple[Place, Place]:
         """Load memory from the rows and apply the records after them; where that begins and ends."""
@@ -325,6 +329,11 @@ class Pipeline:
         """The last offset that a follower may see: no record that could still vanish although it was asked to last."""
         synced = self.log.synced
         return synced if synced < self.full_requested else self.log.last_in_os
+
+    def look_at_settings(self) -> None:
+        """The settings or the schema changed."""
+        limit = self.settings.entry_bytes_max - ENTRY_OVERHEAD_MAX
+        self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
 
     def hold_log(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""

@@ -21,7 +21,6 @@ from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import (
-    ENTRY_OVERHEAD_MAX,
     Wanted,
     check_priority,
     checked,
@@ -68,11 +67,10 @@ class Producing(Side):
         With a schema the data is checked, and the key may be None when the schema says what forms it.
         """
         p = self._p
-        if p.generations.schema is not None or key is None:
-            key, data = checked(p.generations.schema, key, data)
-        limit = p.settings.entry_bytes_max
+        limit = p.plain_bytes_max
         if (
-            type(key) is str
+            limit
+            and type(key) is str
             and process_date is None
             and delay is None
             and expiration is None
@@ -82,7 +80,7 @@ class Producing(Side):
             and 0 < len(key) <= KEY_BYTES_MAX
             and type(priority) is int
             and 0 <= priority <= PRIORITY_MAX
-            and len(packed := pack_data(data)) + ENTRY_OVERHEAD_MAX <= limit
+            and len(packed := pack_data(data)) <= limit
         ):
             # The usual put, without a call for each step.
             raw = key.encode()
@@ -95,7 +93,11 @@ class Producing(Side):
             if level == FULL and p.log.synced < at:
                 p.settle(at)
             return result
-        want = wanted(key, data, priority, process_date, delay, expiration, insertion_date, owner, limit)
+        if p.generations.schema is not None or key is None:
+            key, data = checked(p.generations.schema, key, data)
+        want = wanted(
+            key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
+        )
         level = p.level_of(durability, p.level)
         return p.change(level, self._put, want, level, False)
 
@@ -130,16 +132,17 @@ class Producing(Side):
         slot, row = state.lookup(key, raw)
         if row is not None:
             return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, False)
-        at = p.log.next_offset
+        log = p.log
+        at = log.next_offset
         primary = pack_place(priority, now) + slot
         value = encode_usual(primary, now, at, raw, data)
         p.append(_new(fx.Put, (primary, value)), 1, now, level)
         try:
-            state.insert(_new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value)
+            state.insert_usual(slot, _new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value)
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(at, 1, now, level)
-        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, now, priority)), at
+        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
     def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""

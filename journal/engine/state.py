@@ -48,6 +48,17 @@ class State(Stored):
         if row[7]:
             self.active.put(owner_key(row.owner, primary), b"", db=self.active.owners)
 
+    def insert_usual(self, slot: bytes, row: Row, value: bytes) -> None:
+        """`insert` of an entry that has no owner and does not expire."""
+        if slot[16]:
+            self.insert(row, value)
+            return
+        pending = self.pending
+        pending[slot] = (row, value)
+        if len(pending) >= PENDING_MAX:
+            self.flush()
+        self.order.added(row[0], len(self.leases.by_token), False)
+
     def insert_many(self, items: list[tuple[bytes, bytes]], extras: list[tuple[bytes, int, bytes]]) -> None:
         """New entries in bulk, sorted, with ordinal 0; `extras`: (primary, expiration, owner) of those that have one."""
         txn = self.file.txn
@@ -112,20 +123,18 @@ class State(Stored):
             if home is not None:
                 row = self.entry(primary) if rows is None else rows[i]
                 begun.append(self._begin_lease(effect, i, row, at + i, home))
-        self.leases.trim()
         return begun
 
     def claim_one(self, effect: fx.Claim, row: Row, at: int) -> Held:
         """One lease begins, on an entry that LMDB may not have yet."""
         slot = row[0][9:]
-        if slot in self.pending:
-            self.lent[slot] = self.pending.pop(slot)
+        item = self.pending.pop(slot, None)
+        if item is not None:
+            self.lent[slot] = item
             home = self.active
         else:
             home = self.taken_from
-        held = self._begin_lease(effect, 0, row, at, home)
-        self.leases.trim()
-        return held
+        return self._begin_lease(effect, 0, row, at, home)
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
         consumer, start, deadline, token, items = effect

@@ -63,11 +63,11 @@ def skip_expiration_index() -> None:
     def make(real: Any) -> Any:
         calls = 0
 
-        def expires(self: Any, primary: bytes, expiration: int) -> None:
+        def expires(self: Any, home: Any, primary: bytes, expiration: int) -> None:
             nonlocal calls
             calls += 1
             if calls % 7:
-                real(self, primary, expiration)
+                real(self, home, primary, expiration)
 
         return expires
 
@@ -119,7 +119,7 @@ MUTANTS: dict[str, Mutant] = {
     "log-cut-early-power": Mutant(cut_log_early, "power"),
     "index-outside": Mutant(skip_expiration_index, "kill"),
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
-    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=1),
+    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=13),
 }
 
 

@@ -53,7 +53,7 @@ def keys(opened: journal.Journal) -> list[Any]:
 def test_interrupt_in_apply_is_mended(store: journal.Store, pages: journal.Journal, crashed: Copy) -> None:
     """An apply that was cut short is done again from the log; nothing before it changes."""
     pages.put("before", 1)
-    assert interrupt_at(state, "insert", 2, lambda: pages.put("cut", 2))
+    assert interrupt_at(state, "insert_usual", 2, lambda: pages.put("cut", 2))
     assert must_end(lambda: pages.put("after", 3)).outcome == "inserted"
     assert keys(pages) == ["after", "before", "cut"]
     assert store.check() == []

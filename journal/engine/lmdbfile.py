@@ -5,10 +5,13 @@ D1  One thread (the keeper) opens, begins, commits and closes; others use the op
 D2  Before LMDB maps a file, its size and its two meta pages are looked at, and the whole file is compared with the
     digest of its last clean close (or walked, when it is small): LMDB trusts its pages, and a bad one kills the process.
 D3  A commit syncs the data, not the meta page: a power cut loses at most the last commit, and the log goes back further.
+D4  The lock file is mapped and written: on a full disk a hole in it would kill the process. It has its room before it is
+    opened.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import struct
@@ -19,13 +22,16 @@ from zlib import crc32
 import lmdb
 import lmdb.verify
 
-from journal.engine.files import FULL, check_own, open_file, sync_directory
+from journal.engine.files import FULL, check_own, open_file, storage_error, sync_directory
 from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 
 log = logging.getLogger("journal.lmdbfile")
 
 MAP_BYTES = 16 << 30
 PAGE = 4096
+READERS_MAX = 1024
+LOCK_BYTES = 192 + 64 * (READERS_MAX - 1)
+"""The header with the first reader, and a cache line for each of the others."""
 WALK_BYTES_MAX = 4 << 20
 """lmdb.verify walks 66 MB/s: a file that was not closed cleanly is walked on open only when that is quick."""
 DIGEST_BYTES_MAX = 4 << 30
@@ -56,9 +62,11 @@ class LmdbFile:
     ) -> None:
         self.path = path
         self.map_bytes = map_bytes
+        if not readonly:
+            _allocate_lock_file(path)
         try:
             self.env = lmdb.open(
-                str(path), subdir=False, lib_version=0, map_size=map_bytes, max_dbs=16, max_readers=1024, mode=0o600,
+                str(path), subdir=False, lib_version=0, map_size=map_bytes, max_dbs=16, max_readers=READERS_MAX, mode=0o600,
                 max_spare_txns=0, writemap=False, lock=True, metasync=False, readonly=readonly, create=not readonly,
             )  # fmt: skip
         except lmdb.Error as e:
@@ -122,6 +130,21 @@ class LmdbFile:
         self.env.close()
 
 
+def _allocate_lock_file(path: Path) -> None:
+    """Give the lock file its room (D4); what is in it stays as it is."""
+    lock = path.with_name(path.name + "-lock")
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, LOCK_BYTES)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        if e.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            return  # a file system that cannot: then it is not known before
+        raise storage_error(e, f"cannot prepare {lock}") from e
+
+
 def create(path: Path, names: Iterable[bytes], *, slack_bytes: int = 0) -> None:
     """Make an LMDB file with its sub-databases, and free pages in it; there and durable on return, or not there."""
     made = path.with_name("new.mdb")
@@ -149,7 +172,7 @@ def has_readers(path: Path) -> bool:
     if not os.path.lexists(path.with_name(path.name + "-lock")):
         return False
     try:
-        env = lmdb.open(str(path), subdir=False, lib_version=0, readonly=True, lock=True, max_readers=1024, max_dbs=16)
+        env = lmdb.open(str(path), subdir=False, lib_version=0, readonly=True, lock=True, max_readers=READERS_MAX, max_dbs=16)
     except lmdb.Error as e:
         log.warning("readers_unknown path=%s error=%s", path, e)
         return True

@@ -126,3 +126,22 @@ def test_a_full_map_refuses_puts_and_nothing_else(tmp_path: Path) -> None:
     with journal.open(tmp_path / "s", map_bytes=1 << 20) as again:
         assert again.journal("pages").count() == stored - 1
         assert again.check() == []
+
+
+def test_a_rotation_without_room_changes_nothing(
+    store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before anything was touched; with room again it goes on."""
+    pages.put("a", 1)
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", no_room)
+        with pytest.raises(journal.StoreFull):
+            pages.rotate()
+    assert [g.state for g in pages.generations()] == ["active"]
+    assert pages.rotate().order == 2
+    entry = pages.get("a")
+    assert entry is not None and entry.data == 1
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -91,6 +91,7 @@ class GroupCommit:
         self.failed: StoreFailed | None = None
         self.syncs = 0
         self.io = threading.Lock()
+        """Held while a sync is under way: who comes then hands over."""
         self._log = log
         self._lock = lock
         self._name = name
@@ -105,11 +106,6 @@ class GroupCommit:
         self._thread: threading.Thread | None = None
         self._is_ended = False
         self._ending = threading.Lock()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a sync is under way: who comes now hands over."""
-        return self.io.locked()
 
     def wait(self, offset: int) -> None:
         """Return when this offset is durable (C1)."""

@@ -282,7 +282,7 @@ class Pipeline:
         if self.changes >= self.checkpoints.changes_room and not is_essential:
             raise self.checkpoints.refusal()
         # While a sync is under way, records that wait for the next one go with its write.
-        is_lazy = level != OS and (level == NONE or self.commit.is_busy)
+        is_lazy = level != OS and (level == NONE or self.commit.io.locked())
         self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (P2)
         try:
             return self.log.append(effect, count, now, is_essential, is_lazy, level == FULL)
@@ -388,7 +388,7 @@ class Pipeline:
 
         `make` gives the result and the offset that it rests on. While a sync is under way it is handed over.
         """
-        if level == FULL and self.commit.is_busy and deferred.waits is None and not self.checkpoints.is_hold_due:
+        if level == FULL and self.commit.io.locked() and deferred.waits is None and not self.checkpoints.is_hold_due:
             try:
                 return self.commit.submit(make, args, kind)
             except NotHere:

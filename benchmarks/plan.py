@@ -14,7 +14,7 @@ class Plan:
     batch_rounds: int = 30
     batch: int = 1_000
     thread_rounds: int = 12
-    thread_calls: int = 200
+    thread_calls: int = 500
     """Calls of each thread in a round: the first and the last ones, when not all are at work, must not count much."""
     threads: int = 16
     many: int = 1_000_000

@@ -60,21 +60,21 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
     return p.change(level, make)
 
 
-def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) -> list[tuple[PutResult, int] | None]:
+def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) -> list[PutResult | None]:
     """
     Make puts of many callers (key, its bytes, packed data, priority, level `full`; no options) as one change.
 
     Under the lock. None for a put that the rules must decide.
     """
     state = p.state
-    results: list[tuple[PutResult, int] | None] = [None] * len(puts)
+    results: list[PutResult | None] = [None] * len(puts)
     now = p.enter_unflushed()
     slots = [murmur(put[1]) + b"\0" for put in puts]
     taken = state.taken(slots)
     if state.collisions:
         return results
     first = at = p.log.next_offset
-    base = p.log.base
+    order, base = p.order, p.log.base
     flat: list[bytes] = []
     rows: list[tuple[bytes, Row, bytes]] = []
     for i, (key, raw, data, priority, _) in enumerate(puts):
@@ -86,7 +86,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
         value = encode_usual(primary, now, at, raw, data)
         flat += (primary, value)
         rows.append((slot, _new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
-        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - base)), 1, now, priority)), at
+        results[i] = _new(PutResult, (life.INSERTED, _new(Cursor, (order, at - base)), 1, now, priority))
         at += 1
     if not rows:
         return results

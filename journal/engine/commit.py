@@ -84,7 +84,7 @@ class GroupCommit:
         log: Log,
         lock: threading.Lock,
         name: str,
-        put_together: Callable[[list[Any]], list[tuple[Any, int] | None]],
+        put_together: Callable[[list[Any]], list[Any]],
         on_failure: Callable[[StoreFailed], None],
         on_synced: Callable[[], None],
     ) -> None:
@@ -229,18 +229,17 @@ class GroupCommit:
             with self.io:
                 ending, self._round = self._round, _Round()
                 requests = [request, *self._come()]
-                if any(each.kind is Kind.ANY for each in requests):
+                puts = [each for each in requests if each.kind is Kind.PUT]
+                if len(puts) < len(requests) and any(each.kind is Kind.ANY for each in requests):
                     self._let_through()
-                self._make(requests)
+                self._make(requests, puts)
                 try:
-                    self._sync(max((r.result[1] for r in requests if r.error is None), default=-1))
+                    self._sync(self._log.next_offset - 1)
                 except StoreFailed as e:
                     for each in requests:
                         each.error = e
             self._let_through()
             for each in requests:
-                if each.error is None:
-                    each.result = each.result[0]
                 each.is_over = True
             self._over = ending
         self._let_through()
@@ -265,10 +264,8 @@ class GroupCommit:
         """The thread has ended: who came too late is answered here. Changes are refused; what is synced is synced."""
         with self._ending:
             requests = self._come()
-            self._make(requests)
+            self._make(requests, [])
             for each in requests:
-                if each.error is None:
-                    each.result = each.result[0]
                 each.is_over = True
             if self._round.gate.locked():
                 self._round.gate.release()  # for good: nobody waits here any more
@@ -288,19 +285,22 @@ class GroupCommit:
                 break
         return come
 
-    def _make(self, requests: list[_Request]) -> None:
+    def _make(self, requests: list[_Request], puts: list[_Request]) -> None:
+        """Make the changes of a round; `puts` are those that can be made together."""
+        rest = requests
         with self._lock:
-            puts = [request for request in requests if request.kind is Kind.PUT]
             if len(puts) > 1:
+                rest = [request for request in requests if request.kind is not Kind.PUT]
                 try:
                     for request, result in zip(puts, self._put_together([r.args for r in puts]), strict=True):
+                        if result is None:
+                            rest.append(request)
                         request.result = result
                 except Exception as e:  # noqa: BLE001 - it belongs to the callers, who raise it
                     for request in puts:
                         request.error = e
-            for request in requests:
-                if request.result is None and request.error is None:
-                    try:
-                        request.result = request.change(*request.args)
-                    except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
-                        request.error = e
+            for request in rest:
+                try:
+                    request.result, _ = request.change(*request.args)
+                except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                    request.error = e

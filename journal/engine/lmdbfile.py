@@ -172,7 +172,9 @@ def has_readers(path: Path) -> bool:
     if not os.path.lexists(path.with_name(path.name + "-lock")):
         return False
     try:
-        env = lmdb.open(str(path), subdir=False, lib_version=0, readonly=True, lock=True, max_readers=READERS_MAX, max_dbs=16)
+        env = lmdb.open(
+            str(path), subdir=False, lib_version=0, readonly=True, lock=True, max_readers=READERS_MAX, max_dbs=16
+        )
     except lmdb.Error as e:
         log.warning("readers_unknown path=%s error=%s", path, e)
         return True

@@ -103,8 +103,8 @@ class Pipeline:
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
         self.log = self.log_of(self.order)
-        self.put_together: Callable[[list[Any]], list[tuple[Any, int] | None]] = lambda puts: [None] * len(puts)
-        """Set by the producing side: makes many usual puts as one change."""
+        self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
+        """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
         self.commit = GroupCommit(
             self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell
         )

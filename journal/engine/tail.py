@@ -196,7 +196,9 @@ class Tail:
         while wanted <= last:
             at, wanted = self._decode_puts(buffer, at, wanted, last, events)
             record = decode(buffer, at)
-            if record is None or not self._first <= record.offset <= min(wanted, last):
+            if record is None or not record.attribute & CHECKED:  # ours are; one without has lost that bit
+                break
+            if not self._first <= record.offset <= min(wanted, last):
                 break
             parts = payload(record)
             following = record.offset + parts.changes

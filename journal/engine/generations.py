@@ -79,6 +79,8 @@ class Generations:
     def __init__(self, pipeline: Pipeline, kept: list[Kept]) -> None:
         self.kept = kept
         self.rotate_at = NEVER
+        self._looked = 0
+        """When a period was found empty, or could not be ended: the next boundary counts from there."""
         self.is_due = False
         self.record: Callable[[list[Kept]], None] = lambda kept: None
         """Set by the store: writes the list to the catalog, durable on return."""
@@ -111,7 +113,6 @@ class Generations:
             schema = declared(p.settings)
             if p.log.next_offset == p.log.base and self.kept[-1].schema != schema:
                 self._remember([*self.kept[:-1], self.kept[-1]._replace(schema=schema)])
-                self.look_at_schema()
 
     def union(self) -> Schema | None:
         """All fields that the data of this journal may have."""
@@ -125,8 +126,6 @@ class Generations:
         period = self._p.settings.rotate
         self.rotate_at = NEVER if period is None else period_end(max(self.kept[-1].began, self._looked), period)
         self._p.timer_soon(self.rotate_at)
-
-    _looked = 0
 
     def due(self) -> None:
         """The period is over; an empty one is passed over. Under the lock."""
@@ -203,28 +202,31 @@ class Generations:
         old = p.log
         last = old.next_offset - old.base - 1
         directory = p.directory(order)
-        try:
-            os.rename(fresh, directory)
-            sync_directory(p.top)
-        except OSError as e:
-            raise storage_error(e, f"cannot begin the generation {directory}") from e
         before = p.state.generations
-        file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
+        file: LmdbFile | None = None
+        following = p.log_of(order)
         try:
+            try:
+                os.rename(fresh, directory)
+                sync_directory(p.top)
+            except OSError as e:
+                raise storage_error(e, f"cannot begin the generation {directory}") from e
+            file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
             rows = Rows(file, order)
             p.state.move_to(rows)
             rows.keep(order, Place(0, 0, 0), now)
             file.commit()
             file.sync()
-            following = p.log_of(order)
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
             closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
             p.state.use(before)
-            file.abandon()
-            if isinstance(e, StoreFull):  # after any other error the catalog may name it
+            following.close()
+            if file is not None:
+                file.abandon()
+            if isinstance(e, StoreFull) and directory.exists():  # after any other error the catalog may name it
                 remove_tree(directory)
             raise
         self.kept = kept

@@ -143,5 +143,26 @@ def test_a_rotation_without_room_changes_nothing(
     assert entry is not None and entry.data == 1
 
 
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_rotation_that_runs_out_of_room_halfway_is_undone(
+    store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Whichever file finds no room, the next rotation works."""
+    pages.put("a", 1)
+    real, calls = os.posix_fallocate, iter(range(100))
+
+    def allocate(fd: int, offset: int, length: int) -> None:
+        no_room() if next(calls) >= after - 1 else real(fd, offset, length)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", allocate)
+        with pytest.raises(journal.StoreFull):
+            pages.rotate()
+    assert [g.state for g in pages.generations()] == ["active"]
+    assert pages.put("b").cursor.order == 1
+    assert pages.rotate().order == 2
+    assert pages.count() == 2
+
+
 def no_room(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -28,3 +28,5 @@ FINISHED_MAX = 1 << 15
 """Tokens of finished leases that are remembered, so that a repeated `done` succeeds."""
 PAST_MAX = 4096
 """Generations that are gone and whose last offset is remembered, for the arithmetic of cursors."""
+NEVER = 1 << 63
+"""A date or a place in the log that does not come."""

@@ -20,8 +20,9 @@ from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_s
 from journal.core.schema import Schema
 from journal.core.views import Put, PutOptions, PutResult
 from journal.engine.arguments import Wanted, checked, dates_of, row_of, wanted
+from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
-from journal.engine.pipeline import FULL, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, JournalError, NotOwner
 
 _new = tuple.__new__

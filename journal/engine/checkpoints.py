@@ -17,6 +17,7 @@ V6  Older generations that have changed are committed and synced before the acti
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -149,6 +150,18 @@ class Checkpoints:
     def run(self) -> None:
         """Commit what was applied."""
         p = self._p
+        self.commit()
+        try:
+            p.log.extend_ahead()
+        except StoreFailed as e:
+            p.commit.fail(e)
+            raise
+        p.retention.look()
+        p.generations.look_around()
+
+    def commit(self, then: Callable[[], None] = lambda: None) -> None:
+        """Sync the log and commit the rows, and do what must come next before anybody else works. On the keeper."""
+        p = self._p
         # Most of the log is synced before callers are held up; what comes meanwhile is little.
         p.commit.sync_now()
         with p.commit.io, p.lock:
@@ -161,6 +174,8 @@ class Checkpoints:
             p.commit.sync_locked()  # V1
             try:
                 self.commit_rows()
+                self._pace((perf_counter() - started) * 1000, changes)
+                then()
             except StoreFull:
                 p.log.drop_spares()
                 p.reload()
@@ -168,14 +183,6 @@ class Checkpoints:
             except StorageError as e:
                 p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
                 raise
-            self._pace((perf_counter() - started) * 1000, changes)
-        try:
-            p.log.extend_ahead()
-        except StoreFailed as e:
-            p.commit.fail(e)
-            raise
-        p.retention.look()
-        p.generations.look_around()
 
     def commit_rows(self) -> None:
         """Commit; the log is synced, and the lock and `io` are held."""

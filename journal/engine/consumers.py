@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from journal.core.acks import Acks
 from journal.core.cursor import Cursor, place_of
+from journal.core.limits import NEVER
 from journal.core.spans import Span, lag, newest, oldest, resolve, roll_forward
 from journal.engine.offsets import COPY, SYNC, Kept, OffsetLog
 from journal.engine.segments import list_segments, segment_path
@@ -37,7 +38,6 @@ RETRY_S = 1.0
 CONSUMERS_MAX = 10_000
 RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
-NOBODY = 1 << 63
 
 
 class FeedView(NamedTuple):
@@ -205,7 +205,7 @@ class Consumers:
 
     def keep_from(self) -> int:
         """The place from which on the log is held for somebody."""
-        return min((place_of(consumer.held) + 1 for consumer in self.known.values()), default=NOBODY)
+        return min((place_of(consumer.held) + 1 for consumer in self.known.values()), default=NEVER)
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
@@ -383,7 +383,7 @@ def _sizes(logs: list[KeptLog]) -> list[tuple[Cursor, int]]:
             segments = list_segments(directory)
         except FileNotFoundError:
             continue  # let go since it was listed
-        for first, following in zip(segments, [*segments[1:], NOBODY], strict=True):
+        for first, following in zip(segments, [*segments[1:], NEVER], strict=True):
             try:
                 sizes.append((Cursor(span.order, following - 1), segment_path(directory, first).stat().st_size))
             except FileNotFoundError:

@@ -24,8 +24,8 @@ from journal.engine.arguments import consumer_name, lease_ms, listed, reason_tex
 from journal.engine.commit import Kind
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
+from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
-from journal.engine.pipeline import FULL
 from journal.engine.side import Side
 from journal.engine.worker import work
 from journal.errors import Invalid, JournalError, KeyExists, LeaseLost, NotFound

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from journal.core import effects as fx
 from journal.core.cursor import base_of
-from journal.core.limits import PAST_MAX
+from journal.core.limits import NEVER, PAST_MAX
 from journal.core.periods import period_end
 from journal.core.rows import encode_lease
 from journal.core.schema import Schema
@@ -32,11 +32,12 @@ from journal.core.spans import Span
 from journal.core.views import Generation
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
+from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
-from journal.errors import StorageError, StoreFailed, StoreFull
+from journal.errors import StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -44,10 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.generations")
 
 NEXT = "next"
-NEVER = 1 << 63
 CARRY = 64
 """Entries in one step: with 100 bytes each about as long as ten puts."""
-OS = 1
 LOOK_MAX = 4096
 PLACE_MAX = 4096
 """So many entries are moved before a rotation that would make too many generations; the rest moves after it."""
@@ -159,24 +158,7 @@ class Generations:
         except OSError as e:
             raise storage_error(e, f"cannot prepare a generation of journal {p.name}") from e
         self._make_place()
-        p.commit.sync_now()
-        with p.commit.io, p.lock:
-            if p.trouble is not None:
-                raise p.trouble
-            if p.is_broken:
-                p.reload()
-            p.commit.sync_locked()
-            try:
-                p.checkpoints.commit_rows()
-                p.state.file.sync()  # U1
-                self._give_up_empty()
-                self._switch(fresh)
-            except StoreFull:
-                p.reload()
-                raise
-            except StorageError as e:
-                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
-                raise
+        p.checkpoints.commit(lambda: self._begin(fresh))
         self.look_around(is_rotated=True)
 
     def _prepare(self) -> Path:
@@ -194,9 +176,11 @@ class Generations:
         first.close()
         return fresh
 
-    def _switch(self, fresh: Path) -> None:
-        """Under the lock and `io`: name the new generation, then use it (U2)."""
+    def _begin(self, fresh: Path) -> None:
+        """Under the lock and `io`, all rows being committed: name the new generation, then use it (U2)."""
         p = self._p
+        p.state.file.sync()  # U1
+        self._give_up_empty()
         order = p.order + 1
         now = p.time.now()
         old = p.log

@@ -14,6 +14,7 @@ from journal.core import effects as fx
 from journal.core import spans
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
+from journal.core.limits import NEVER
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, date_ms
@@ -22,7 +23,7 @@ from journal.engine.arguments import consumer_name, status_of
 from journal.engine.consuming import Consuming
 from journal.engine.following import Following
 from journal.engine.lease import Lease
-from journal.engine.pipeline import NEVER, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.engine.producing import Producing
 from journal.engine.reads import Reads
 from journal.engine.timers import Timers

@@ -26,7 +26,7 @@ import threading
 from pathlib import Path
 
 from journal.core.effects import Effect
-from journal.core.limits import RECORD_BYTES_MAX
+from journal.core.limits import NEVER, RECORD_BYTES_MAX
 from journal.core.record import encoder
 from journal.engine.files import open_file, storage_error, sync_directory
 from journal.engine.segments import (
@@ -81,7 +81,7 @@ class Log:
         self._pending_at = 0
         self._pending_first = 0
         self._pending_bytes = 0
-        self.keep_from = 1 << 63
+        self.keep_from = NEVER
         """Records from this offset on stay, whatever checkpoints have passed: somebody follows the log."""
         self._segments: list[int] = []
         self._spares: list[Path] = []

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from journal.core.effects import Effect
+from journal.core.limits import NEVER
 from journal.core.settings import Settings
 from journal.engine.clock import EngineTime
 from journal.engine.generations import Kept
 from journal.engine.keeper import Keeper
+from journal.engine.levels import NONE
 from journal.engine.lmdbfile import MAP_BYTES, LmdbFile, check_before_open
-from journal.engine.pipeline import NEVER, NONE, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.state import State
 from journal.errors import ReadOnly, StorageError, StoreClosed

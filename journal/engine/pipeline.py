@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from journal.core.cursor import base_of
 from journal.core.effects import Effect
+from journal.core.limits import NEVER
 from journal.core.settings import Settings
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
@@ -29,6 +30,7 @@ from journal.engine.commit import GroupCommit, Kind, NotHere
 from journal.engine.consumers import Consumers
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
+from journal.engine.levels import FULL, LEVELS, NONE, OS
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
 from journal.engine.retention import Retention
@@ -40,11 +42,8 @@ from journal.errors import Invalid, JournalError, LogDamaged, StorageError, Stor
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
-FULL, OS, NONE = 2, 1, 0
-LEVELS = {"full": FULL, "interval": OS, "none": NONE}
 RETRY_S = 1.0
 TIMER_MAX_S = 60.0
-NEVER = 1 << 63
 
 
 class Deferred(threading.local):

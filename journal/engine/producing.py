@@ -33,11 +33,14 @@ from journal.engine.arguments import (
 )
 from journal.engine.bulk import TOGETHER_BYTES_MAX, put_many, put_together
 from journal.engine.commit import Kind
+from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
-from journal.engine.pipeline import FULL, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
 from journal.errors import Invalid, JournalError
 
+Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
+"""process_date, delay, expiration, insertion_date, owner"""
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
@@ -93,13 +96,8 @@ class Producing(Side):
             if level == FULL and p.log.synced < at:
                 p.settle(at)
             return result
-        if p.generations.schema is not None or key is None:
-            key, data = checked(p.generations.schema, key, data)
-        want = wanted(
-            key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
-        )
-        level = p.level_of(durability, p.level)
-        return p.change(level, self._put, want, level, False)
+        options = process_date, delay, expiration, insertion_date, owner
+        return self._put_any(key, data, priority, options, durability, is_create=False)
 
     def create(
         self,
@@ -115,14 +113,27 @@ class Producing(Side):
         durability: str | None = None,
     ) -> PutResult:
         """Add an entry; KeyExists when there is one with this key."""
+        options = process_date, delay, expiration, insertion_date, owner
+        return self._put_any(key, data, priority, options, durability, is_create=True)
+
+    def _put_any(
+        self,
+        key: UserKey | None,
+        data: Any,
+        priority: int,
+        options: Options,
+        durability: str | None,
+        *,
+        is_create: bool,
+    ) -> PutResult:
+        """A put or a create, whatever its arguments are."""
         p = self._p
-        if p.generations.schema is not None or key is None:
-            key, data = checked(p.generations.schema, key, data)
-        want = wanted(
-            key, data, priority, process_date, delay, expiration, insertion_date, owner, p.settings.entry_bytes_max
-        )
+        schema = p.generations.schema
+        if schema is not None or key is None:
+            key, data = checked(schema, key, data)
+        want = wanted(key, data, priority, *options, p.settings.entry_bytes_max)
         level = p.level_of(durability, p.level)
-        return p.change(level, self._put, want, level, True)
+        return p.change(level, self._put, want, level, is_create)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from journal.core.keys import pack_place
+from journal.core.limits import NEVER
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
-from journal.engine.pipeline import NEVER, Pipeline
+from journal.engine.pipeline import Pipeline
 
 PAGE = 256
 

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from journal.core import effects as fx
 from journal.core.cursor import base_of, cursor_of
+from journal.core.limits import NEVER
 from journal.core.record import HEAD
 from journal.engine.files import open_file
+from journal.engine.levels import OS
 from journal.engine.segments import list_segments, segment_path
 from journal.errors import StoreFull
 
@@ -30,8 +32,6 @@ log = logging.getLogger("journal.retention")
 
 FLAG = "feed"
 WARN = 0.8
-OS = 1
-NOBODY = 1 << 63
 
 
 class Piece(NamedTuple):
@@ -119,7 +119,7 @@ def _floor(held: list[Piece], now: int, age_max: int | None, bytes_max: int | No
     for piece in held:
         is_old = age_max is not None and now - piece.newest > age_max
         is_much = bytes_max is not None and total > bytes_max
-        if piece.next_at == NOBODY or not (is_old or is_much):  # the open one is never let go
+        if piece.next_at == NEVER or not (is_old or is_much):  # the open one is never let go
             break
         floor = piece.next_at
         total -= piece.bytes
@@ -133,10 +133,10 @@ def _pieces(base: int, directory: Path) -> list[Piece]:
     for first, following in zip(segments, [*segments[1:], None], strict=True):
         try:
             size = os.stat(segment_path(directory, first)).st_size
-            date = NOBODY if following is None else _first_date(segment_path(directory, following))
+            date = NEVER if following is None else _first_date(segment_path(directory, following))
         except FileNotFoundError:
             continue  # it went since it was listed
-        pieces.append(Piece(base + first, NOBODY if following is None else base + following, size, date))
+        pieces.append(Piece(base + first, NEVER if following is None else base + following, size, date))
     return pieces
 
 
@@ -148,4 +148,4 @@ def _first_date(path: Path) -> int:
     finally:
         os.close(fd)
     date: int = HEAD.unpack(head)[2] if len(head) == HEAD.size else 0
-    return date or NOBODY
+    return date or NEVER

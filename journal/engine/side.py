@@ -10,7 +10,8 @@ from journal.core import effects as fx
 from journal.core import life
 from journal.core.keys import UserKey
 from journal.core.rows import Row
-from journal.engine.pipeline import OS, Pipeline
+from journal.engine.levels import OS
+from journal.engine.pipeline import Pipeline
 
 
 class Side:

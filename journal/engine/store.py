@@ -38,9 +38,10 @@ from journal.engine.files import OwnerLock, check_own, make_directory, remove_tr
 from journal.engine.generations import Kept, declared
 from journal.engine.journal import Journal
 from journal.engine.keeper import Keeper
+from journal.engine.levels import FULL, LEVELS, OS
 from journal.engine.log import Log
 from journal.engine.look import Look
-from journal.engine.pipeline import FULL, LEVELS, OS, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import DATABASES
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
 

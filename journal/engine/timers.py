@@ -16,7 +16,9 @@ from functools import partial
 
 from journal.core import effects as fx
 from journal.core.life import lose
-from journal.engine.pipeline import NEVER, OS, Pipeline
+from journal.core.limits import NEVER
+from journal.engine.levels import OS
+from journal.engine.pipeline import Pipeline
 from journal.errors import StoreFull
 
 log = logging.getLogger("journal.timers")

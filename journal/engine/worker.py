@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
+from journal.core.limits import NEVER
 from journal.core.times import DurationLike
 from journal.engine.lease import Lease
-from journal.engine.pipeline import NEVER, Pipeline
+from journal.engine.pipeline import Pipeline
 from journal.errors import StoreClosed
 
 if TYPE_CHECKING:

@@ -95,9 +95,15 @@ def _wipe(path: Path) -> None:
 
 
 def reuse_spare(top: Path, fresh: Path, on_empty: str) -> None:
-    """Put the first pages of a fresh file over the spare one, if there is one, and give it the fresh one's name."""
-    spare = top / SPARE
-    if not spare.exists():
+    """
+    Put the first pages of a fresh file over the spare one, if there is one, and give it the fresh one's name.
+
+    It is taken away first: the disposal of another generation may put its own file there at any moment.
+    """
+    spare = fresh.with_name(SPARE)
+    try:
+        os.rename(top / SPARE, spare)
+    except FileNotFoundError:
         return
     content = fresh.read_bytes()
     fd = open_file(spare)

@@ -194,7 +194,7 @@ def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
             state.save_leases()
             for name in _COMPARED:
                 yield from _differ(f"replayed {name.decode()}", dict(state.rows(name)), dict(p.state.rows(name)))
-            if list(state.leases.finished) != list(p.state.leases.finished):
+            if list(state.finished.tokens) != list(p.state.finished.tokens):
                 yield "replayed: the finished tokens differ"
         finally:
             file.abandon()

@@ -209,7 +209,7 @@ class Consuming(Side):
         now = p.enter_unflushed()
         leases = p.state.leases
         held = leases.by_token.get(token)
-        if held is None and token in leases.finished:
+        if held is None and token in p.state.finished.tokens:
             return None, p.log.next_offset - 1
         items = self._done_items(token, held, now, p.log.next_offset)
         offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
@@ -233,7 +233,7 @@ class Consuming(Side):
             results: list[JournalError | None] = []
             items: list[Any] = []
             seen: set[int] = set()
-            by_token, finished = p.state.leases.by_token, p.state.leases.finished
+            by_token, finished = p.state.leases.by_token, p.state.finished.tokens
             first = p.log.next_offset
             for token in tokens:
                 error: JournalError | None = None

@@ -1,11 +1,10 @@
 """
-The active leases, in memory: by primary key, by token, by deadline; and the tokens that were finished lately.
+The active leases, in memory: by primary key, by token, by deadline.
 
 H1  `by_primary` and `by_token` hold the same leases; each has exactly one entry under it.
 H2  The deadline heap holds each lease under its deadline or an earlier one, and at most as many stale items as leases.
 H3  `worn` holds the lease rows of entries that wait again after a timeout.
 H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writes them. Most leases end before that.
-H5  `finished` holds the tokens of the last finished leases, oldest first: a repeated `done` succeeds.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from journal.core.keys import UserKey
-from journal.core.limits import FINISHED_MAX
 from journal.core.rows import PROCESSING, LeaseRow, encode_lease
 from journal.engine.rowsfile import Rows
 
@@ -86,7 +84,6 @@ class Leases:
         self.by_token: dict[int, Held] = {}
         self.worn: dict[bytes, LeaseRow] = {}
         self.unsaved: dict[bytes, Held] = {}
-        self.finished: dict[int, None] = {}
         self._deadlines: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -122,13 +119,6 @@ class Leases:
         del self.by_token[held.token]
         self.unsaved.pop(primary, None)
         return held
-
-    def finish(self, token: int) -> None:
-        """Remember a finished token (H5)."""
-        finished = self.finished
-        finished[token] = None
-        if len(finished) > FINISHED_MAX:
-            del finished[next(iter(finished))]
 
     def next_deadline(self) -> int | None:
         """The earliest deadline."""

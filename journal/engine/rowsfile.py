@@ -19,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from journal.core.cursor import base_of
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.segments import Place
 from journal.errors import StoreDamaged
@@ -39,7 +40,7 @@ class Rows:
         self.is_dirty = False
         """Whether there is something to commit."""
         self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
-        """What `Merged` knows of older generations, as long as no row goes."""
+        """What `Joined` knows of older generations, as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
         dbs = file.databases
@@ -59,15 +60,18 @@ class Rows:
         self.by_order = txn.cursor(db=self.entries)
         self.seen.clear()
 
-    def applied(self) -> tuple[int, Place, int]:
-        """The order and the place up to which the log is applied, and the time then (F1)."""
+    def load(self) -> tuple[Place, int]:
+        """Read what is kept beside the rows; the place up to which the log is applied, and the time then (F1)."""
+        self.is_dirty = False
         kept = self.get(b"applied", db=self.meta)
         self.collisions = 0
         if kept is None:
-            return self.order, Place(0, 0, 0), 0
+            self.ahead_at = base_of(self.order)
+            return Place(0, 0, 0), 0
         try:
             order, offset, segment, position, self.collisions, time = msgpack.unpackb(kept)
-            return order, Place(offset, segment, position), time
+            self.ahead_at = base_of(order) + offset
+            return Place(offset, segment, position), time
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{self.file.path}: the applied cursor is not readable: {e}") from e
 
@@ -105,7 +109,7 @@ class Rows:
 _LAST = b"\xff" * 27
 
 
-class Merged:
+class Joined:
     """
     The entries of several generations as one row of them (order.Entries): primary keys are different in all.
 

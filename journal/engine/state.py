@@ -61,11 +61,11 @@ class State(Stored):
 
     def insert_many(self, items: list[tuple[bytes, bytes]], extras: list[tuple[bytes, int, bytes]]) -> None:
         """New entries in bulk, sorted, with ordinal 0; `extras`: (primary, expiration, owner) of those that have one."""
-        txn = self.file.txn
-        consumed, added = txn.cursor(db=self._entries).putmulti(items)
+        cursor = self.active.cursor
+        consumed, added = cursor(db=self._entries).putmulti(items)
         if added != len(items):
             raise StoreDamaged(f"{self.file.path}: {consumed - added} of {len(items)} new entries were there already")
-        txn.cursor(db=self._keys).putmulti(sorted([(primary[9:], primary) for primary, _ in items]))
+        cursor(db=self._keys).putmulti(sorted([(primary[9:], primary) for primary, _ in items]))
         self.order.added_many([primary for primary, _ in items], len(self.leases))
         for primary, expiration, owner in extras:
             if expiration:
@@ -153,11 +153,10 @@ class State(Stored):
 
     def done(self, items: list[Any], at: int) -> None:
         """Leases are finished and their entries gone."""
-        leases, fresh, lent = self.leases, self._fresh, self.lent
+        leases, finish, lent = self.leases, self.finished.add, self.lent
         for i in range(0, len(items), 5):
             primary, token, heir = items[i], items[i + 2], items[i + 3]
-            leases.finish(token)
-            fresh.append(token)
+            finish(token)
             held = leases.by_primary.get(primary)
             if held is None or at < held.home.ahead_at:
                 held = self._lease_of(primary, at + i // 5)

@@ -17,10 +17,9 @@ import struct
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from journal.core.cursor import base_of
 from journal.core.keys import UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
-from journal.core.limits import FINISHED_MAX, ORDINAL_MAX
+from journal.core.limits import ORDINAL_MAX
 from journal.core.rows import (
     WAITING,
     BuriedRow,
@@ -31,9 +30,10 @@ from journal.core.rows import (
     decode_lease,
     decode_successor,
 )
+from journal.engine.finished import Finished
 from journal.engine.leases import Held, Leases
 from journal.engine.order import Entries, Order
-from journal.engine.rowsfile import Merged, Rows
+from journal.engine.rowsfile import Joined, Rows
 from journal.engine.segments import Place
 from journal.errors import Invalid, StoreDamaged
 
@@ -58,8 +58,7 @@ class Stored:
         self.pending: dict[bytes, tuple[Row, bytes]] = {}
         self.lent: dict[bytes, tuple[Row, bytes]] = {}
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
-        self._fresh: list[int] = []
-        self._chunks: list[tuple[int, int]] = []
+        self.finished = Finished()
         self.use(generations)
         self.taken_from = self.active
         """The home of what `take_one` gave last."""
@@ -76,7 +75,7 @@ class Stored:
         self.file = active.file
         self._get = active.get
         self._entries, self._keys = active.entries, active.keys
-        self._cursor: Entries = Merged(self.older, active) if self.older else active.by_order
+        self._cursor: Entries = Joined(self.older, active) if self.older else active.by_order
         self.order.stored()
 
     # -- loading and keeping ----------------------------------------------------------------------------------------
@@ -85,14 +84,10 @@ class Stored:
         """Rebuild what is in memory from the rows; the place in the log up to which they are applied."""
         self.order.clear()
         self.leases.clear()
-        self._fresh.clear()
         self.pending.clear()
         self.lent.clear()
-        _, place, self.time = self.active.applied()
         for rows in self.generations:
-            order, applied, _ = rows.applied()
-            rows.ahead_at = base_of(order) + applied.offset
-            rows.is_dirty = False
+            place, self.time = rows.load()
             for primary, value in rows.all(rows.leases):
                 self._load_lease(rows, primary, self._lease(rows, primary, value))
             for slot, _ in rows.all(rows.successors):
@@ -101,14 +96,13 @@ class Stored:
                     raise StoreDamaged(f"{rows.file.path}: a successor in slot {slot.hex()} follows no lease")
                 held.has_successor = True
         self.collisions = sum(rows.collisions for rows in self.generations)
-        self._chunks.clear()
-        for name, value in self.meta_chunks():
-            tokens = struct.unpack(f">{len(value) // 8}Q", value)
-            self._chunks.append((_U64.unpack(name[1:])[0], len(tokens)))
-            for token in tokens:
-                self.leases.finish(token)
+        self.load_finished()
         self.look_for_expiration()
         return place
+
+    def load_finished(self) -> None:
+        """Read the tokens that are remembered."""
+        self.finished.load(self.active)
 
     def look_for_expiration(self) -> None:
         """Find out when the next entry expires."""
@@ -142,20 +136,7 @@ class Stored:
             if rows.is_dirty:
                 rows.keep(order, applied, now)
         self.active.keep(order, applied, now)
-        if self._fresh:
-            number = self._chunks[-1][0] + 1 if self._chunks else 0
-            self._keep_tokens(number, self._fresh)
-            self._chunks.append((number, len(self._fresh)))
-            self._fresh.clear()
-            total = sum(size for _, size in self._chunks)
-            while total - self._chunks[0][1] >= FINISHED_MAX:
-                number, size = self._chunks.pop(0)
-                self.active.delete(b"f" + _U64.pack(number), db=self.active.meta)
-                total -= size
-
-    def _keep_tokens(self, number: int, tokens: list[int]) -> None:
-        value = struct.pack(f">{len(tokens)}Q", *tokens)
-        self.active.put(b"f" + _U64.pack(number), value, db=self.active.meta)
+        self.finished.keep(self.active)
 
     def move_to(self, rows: Rows) -> None:
         """Go on with another active generation; nothing is pending and all is committed (X4)."""
@@ -163,10 +144,7 @@ class Stored:
         self.use([*self.generations, rows])
         for name, value in flags:
             rows.put(name, value, db=rows.flags)
-        self._chunks.clear()
-        if self.leases.finished:
-            self._keep_tokens(0, list(self.leases.finished))
-            self._chunks.append((0, len(self.leases.finished)))
+        self.finished.move_to(rows)
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
@@ -178,9 +156,9 @@ class Stored:
             self.active.put(row[0], value, db=self._entries)
             self.active.put(slot, row[0], db=self._keys)
         else:
-            txn = self.file.txn
-            txn.cursor(db=self._entries).putmulti(sorted([(row[0], value) for row, value in pending.values()]))
-            txn.cursor(db=self._keys).putmulti(sorted([(slot, row[0]) for slot, (row, _) in pending.items()]))
+            cursor = self.active.cursor
+            cursor(db=self._entries).putmulti(sorted([(row[0], value) for row, value in pending.values()]))
+            cursor(db=self._keys).putmulti(sorted([(slot, row[0]) for slot, (row, _) in pending.items()]))
         self.pending.clear()
         self.lent.clear()
         self.order.stored()
@@ -204,7 +182,7 @@ class Stored:
         item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
         if item is None:
             return None
-        self.taken_from = self._cursor.home if isinstance(self._cursor, Merged) else self.active
+        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
         return self.row(*item)
 
     def take_pending(self, now: int, below: int) -> Row | None:
@@ -375,10 +353,6 @@ class Stored:
         """All rows of a sub-database, for the check and for lists."""
         for rows in [self.active] if database in _ACTIVE_ONLY else self.generations:
             yield from rows.all(rows.file.databases[database])
-
-    def meta_chunks(self) -> Iterator[tuple[bytes, bytes]]:
-        """The rows of finished tokens."""
-        return self.active.all(self.active.meta, b"f")
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows a sub-database has; read from its root, not counted."""

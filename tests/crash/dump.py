@@ -21,7 +21,7 @@ def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
     lines += [f"lease {_columns(lease, columns)}" for lease in pages.leases()]
     lines += _behind(pages)
     if is_token_shown:
-        lines += [f"finished {token}" for token in pages._p.state.leases.finished]
+        lines += [f"finished {token}" for token in pages._p.state.finished.tokens]
     lines += [f"buried {_columns(found.entry)} {found.reason!r} {found.date}" for found in pages.buried()]
     return sorted(lines)
 

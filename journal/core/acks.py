@@ -12,6 +12,7 @@ Q2  An acknowledgement names one change and says nothing about any other, whatev
 Q3  `high` is the highest cursor that was ever delivered or acknowledged: beyond it nothing can be acknowledged, and what
     is not acknowledged up to it is delivered again after a failure.
 Q4  Within a generation the change after (order, n) is (order, n + 1). Where a generation ends is told by `cross`.
+Q5  Changes that are not delivered at all (`pass_over`) count as acknowledged as soon as all before them was delivered.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ _new = tuple.__new__
 class Acks:
     """The acknowledgements of one consumer; the caller sees to it that one thread at a time changes them."""
 
-    __slots__ = ("_ends", "_starts", "edges", "high", "position")
+    __slots__ = ("_ends", "_gaps", "_starts", "edges", "high", "position")
 
     def __init__(self, position: Cursor, high: Cursor | None = None, runs: Iterable[Run] = ()) -> None:
         self.position = position
         self._starts: list[Cursor] = []
         self._ends: list[Cursor] = []
+        self._gaps: list[Run] = []
+        """Runs that will not be delivered, behind what was (Q5)."""
         self.edges: dict[Cursor, Cursor] = {}
         """The last cursor of a generation that ended, and the one before the first of the next."""
         for order, first, last in sorted(runs):
@@ -102,6 +105,45 @@ class Acks:
         if last != before and last >= self.position:
             self.edges[last] = before
             self._absorb()
+
+    def delivered(self, cursor: Cursor) -> None:
+        """All up to this cursor was delivered (Q3, Q5)."""
+        if cursor > self.high:
+            self.high = cursor
+        if self._gaps:
+            self._close_gaps()
+
+    def pass_over(self, order: int, first: int, last: int) -> None:
+        """These changes will not be delivered; told in order, each before what comes after it."""
+        self._gaps.append((order, first, last))
+
+    def rewind(self) -> None:
+        """What is behind the position will be read again, and gaps be told again."""
+        self._gaps.clear()
+
+    def _close_gaps(self) -> None:
+        while self._gaps:
+            order, first, last = self._gaps[0]
+            before = self.edges.get(self.high, self.high)
+            if before < (order, first - 1):
+                return
+            self._gaps.pop(0)
+            if not self.has(_new(Cursor, (order, last))):
+                self._add_run(order, first, last)
+                self._absorb()
+            self.high = max(self.high, Cursor(order, last))
+
+    def _add_run(self, order: int, first: int, last: int) -> None:
+        """Acknowledge a run whose last change is not acknowledged; parts of it may be."""
+        start, end = (
+            max(Cursor(order, first), Cursor(self.position.order, self.position.offset + 1)),
+            Cursor(order, last),
+        )
+        at = bisect_right(self._ends, _new(Cursor, (start.order, start.offset - 2)))
+        upto = bisect_right(self._starts, _new(Cursor, (order, last + 1)))
+        if at < upto:
+            start, end = min(start, self._starts[at]), max(end, self._ends[upto - 1])
+        self._starts[at:upto], self._ends[at:upto] = [start], [end]
 
     @property
     def unacked(self) -> int:

@@ -57,12 +57,15 @@ class Payload(NamedTuple):
     effect: Effect
 
 
-def encoder(namespace: bytes) -> Callable[[int, int, int, int, Effect], bytes]:
-    """A function that makes the records of one namespace; for one thread at a time."""
+Encoder = Callable[[int, int, int, int, Effect], bytes]
+
+
+def encoder(namespace: bytes, packer: msgpack.Packer | None = None) -> Encoder:
+    """A function that makes the records of one namespace; for one thread at a time, also with others of that packer."""
     names = len(namespace)
     pack_head = struct.Struct(f">QIQBI{names}sI").pack
     # Making a packer for each record would cost twice the packing.
-    pack: Callable[[Any], bytes] = msgpack.Packer(autoreset=True).pack
+    pack: Callable[[Any], bytes] = (packer or msgpack.Packer(autoreset=True)).pack
 
     def encode(offset: int, timestamp: int, behind: int, count: int, effect: Effect) -> bytes:
         verb, attribute = _ATTRIBUTES[type(effect)]

@@ -20,7 +20,13 @@ from journal.errors import Invalid
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset({"lock", "catalog"})
+MERGED = "_merged"
+"""The name of what all merged journals of a store share; no journal can have it."""
 FIXED = frozenset({"merged", "timeline"})
+SHARED = frozenset({
+    "segment_bytes_max", "rotate", "rotate_bytes", "generations_max", "on_empty", "wipe", "log_age_max", "log_bytes_max",
+})  # fmt: skip
+"""Settings of the files; merged journals have these together."""
 ON_EMPTY = ("delete", "reset", "truncate")
 
 
@@ -52,6 +58,7 @@ class Settings:
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
+    """Whether it shares its generations, its log and its syncs with all other merged journals of the store."""
     timeline: str = "epoch-ms"
     """What the journal's dates mean; readers refuse to join different ones."""
 
@@ -127,11 +134,14 @@ def changed(current: Settings | None, given: dict[str, Any]) -> Settings:
     if unknown := given.keys() - known:
         raise Invalid(f"unknown setting {', '.join(sorted(unknown))}: the settings are {', '.join(sorted(known))}")
     normal = {name: _normal(name, value) for name, value in given.items()}
+    is_merged = normal.get("merged", False) if current is None else current.merged
+    if is_merged and (shared := SHARED & normal.keys()):
+        raise Invalid(
+            f"{', '.join(sorted(shared))}: merged journals have this together: give it to store.merged(...), or declare a "
+            "journal that is not merged"
+        )
     if current is None:
-        settings = Settings(**normal)
-        if settings.merged:
-            raise Invalid("merged journals are not supported by this version: declare the journal without merged=True")
-        return settings
+        return Settings(**normal)
     for name in FIXED & normal.keys():
         if normal[name] != getattr(current, name):
             raise Invalid(
@@ -139,6 +149,16 @@ def changed(current: Settings | None, given: dict[str, Any]) -> Settings:
                 f"{normal[name]!r}: declare another journal and move the entries"
             )
     return replace(current, **normal)
+
+
+def changed_for_all(current: Settings | None, given: dict[str, Any]) -> Settings:
+    """The settings that all merged journals have together, after `given`."""
+    if wrong := given.keys() - SHARED:
+        raise Invalid(
+            f"{', '.join(sorted(wrong))}: not a setting that merged journals have together; those are "
+            f"{', '.join(sorted(SHARED))}. Give others to store.journal(name, merged=True, ...)"
+        )
+    return changed(current, given)
 
 
 def to_map(settings: Settings) -> dict[str, Any]:

@@ -170,6 +170,7 @@ class Feed:
         """Go back to what is not acknowledged (K2)."""
         with self._consumers.lock:
             self.note()
+            self._acks.rewind()
             self._again_to, position = self._acks.high, self._acks.position
         self._page, self._ready, self._one = iter(_NOTHING), _NOTHING, None
         if self._copy is not None and position < self._copy.cursor:
@@ -217,12 +218,17 @@ class Feed:
         except StoreClosed:
             self.interrupt()
             return _NOTHING
-        if page and self._consumer is not None:
+        tail = self._tail
+        if self._consumer is not None and (page or tail.passed):
             with self._consumers.lock:
-                for last, before in self._tail.crossed:
+                for last, before in tail.crossed:
                     self._acks.cross(last, before)
+                for run in tail.passed:
+                    self._acks.pass_over(*run)
+                self.note()
                 self._consumers.touched(self._consumer)
-            self._tail.crossed.clear()
+            tail.crossed.clear()
+        tail.passed.clear()
         return page
 
     def _linger(self) -> None:
@@ -268,11 +274,8 @@ class Feed:
 
     def note(self) -> None:
         """Have the acknowledgements know what was delivered; under the consumers' lock."""
-        last = self._last
-        if last is not None:
-            cursor = last.cursor
-            if cursor > self._acks.high:
-                self._acks.high = cursor
+        acks = self._acks
+        acks.delivered(acks.high if self._last is None else self._last.cursor)
 
     # -- acknowledging ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from journal.engine.rowsfile import Rows
 
 _U64 = struct.Struct(">Q")
 _CHUNK = b"f"
+_FIRST = b"f\0"
+"""All chunks begin so, as their numbers are small, and the name of no journal does."""
 
 
 class Finished:
@@ -41,12 +43,11 @@ class Finished:
         self.tokens.clear()
         self._fresh.clear()
         self._chunks.clear()
-        for name, value in active.all(active.meta, _CHUNK):
-            if len(name) == 9:
-                tokens = struct.unpack(f">{len(value) // 8}Q", value)
-                self._chunks.append((_U64.unpack(name[1:])[0], len(tokens)))
-                for token in tokens:
-                    self.tokens[token] = None
+        for name, value in active.all(active.meta, _FIRST):
+            tokens = struct.unpack(f">{len(value) // 8}Q", value)
+            self._chunks.append((_U64.unpack(name[1:])[0], len(tokens)))
+            for token in tokens:
+                self.tokens[token] = None
         while len(self.tokens) > FINISHED_MAX:
             del self.tokens[next(iter(self.tokens))]
 

@@ -41,6 +41,7 @@ from journal.errors import StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
+    from journal.engine.state import State
 
 log = logging.getLogger("journal.generations")
 
@@ -333,11 +334,11 @@ class Generations:
                 return False
             now = p.enter()
             rows = self._to_empty(generations_max)
-            effect = None if rows is None else self._survivors(rows)
-            if effect is None:
+            found = None if rows is None else self._survivors(rows)
+            if found is None:
                 return False
             try:
-                p.write(effect, 1, now, min(p.level, OS), lambda at: p.state.apply(effect, at), is_essential=True)
+                self._move(*found, now)
             except StoreFull as e:
                 log.warning("carrying_postponed journal=%s error=%s", p.name, e)
                 return False
@@ -354,22 +355,14 @@ class Generations:
                 return rows
         return None
 
-    def _survivors(self, rows: Rows) -> fx.Carry | None:
-        """What the next step moves; None when only leased entries are left."""
-        state = self._p.state
-        leased = state.leases.by_primary
-        looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
-        waiting = [item for item in looked if item[0] not in leased][:CARRY]
-        buried = list(islice(rows.all(rows.buried), CARRY)) if not waiting else []
-        if not waiting and not buried:
-            return None
-        worn: list[bytes] = []
-        for primary, _ in waiting:
-            lease = state.leases.worn.get(primary)
-            if lease is not None:
-                worn += (primary, encode_lease(primary, *lease[:7], b""))
-        entries = [part for item in waiting for part in item]
-        return fx.Carry(entries, worn, [part for item in buried for part in item])
+    def _survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
+        """What the next step moves, and whose it is; None when only leased entries are left."""
+        effect = survivors(self._p.state, rows)
+        return None if effect is None else (b"", effect)
+
+    def _move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+        p = self._p
+        p.write(effect, 1, now, min(p.level, OS), lambda at: p.state.apply(effect, at), is_essential=True)
 
     # -- cursors ------------------------------------------------------------------------------------------------------
 
@@ -398,7 +391,7 @@ class Generations:
         last = p.log.end.offset - 1 if k.last is None else k.last
         if rows is None:
             return Generation(k.order, state, k.began, last, 0, 0, 0, 0, ("followers",) if k.has_log else ())
-        processing = sum(1 for held in p.state.leases.by_token.values() if held.home is rows)
+        processing = self._processing(rows)
         entries, buried = rows.size(), rows.size(b"buried")
         keeps = ("active",) if k.last is None else tuple(
             name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
@@ -406,3 +399,23 @@ class Generations:
         if k.has_log and k.last is not None:
             keeps += ("followers",)
         return Generation(k.order, state, k.began, last, entries, processing, buried, rows.file.used_bytes(), keeps)
+
+    def _processing(self, rows: Rows) -> int:
+        return sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)
+
+
+def survivors(state: State, rows: Rows) -> fx.Carry | None:
+    """Some entries of a generation that are not under a lease, or buried ones; None when there are none."""
+    leased = state.leases.by_primary
+    looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
+    waiting = [item for item in looked if item[0] not in leased][:CARRY]
+    buried = list(islice(rows.all(rows.buried), CARRY)) if not waiting else []
+    if not waiting and not buried:
+        return None
+    worn: list[bytes] = []
+    for primary, _ in waiting:
+        lease = state.leases.worn.get(primary)
+        if lease is not None:
+            worn += (primary, encode_lease(primary, *lease[:7], b""))
+    entries = [part for item in waiting for part in item]
+    return fx.Carry(entries, worn, [part for item in buried for part in item])

@@ -47,7 +47,8 @@ class Journal(Producing, Consuming, Following):
         """Go on with other settings."""
         with self._p.lock:
             self._p.settings = settings
-            self._p.log.limit(segment_bytes=settings.segment_bytes_max)
+            if not settings.merged:
+                self._p.log.limit(segment_bytes=settings.segment_bytes_max)
             self._p.generations.schedule()
             self._p.look_at_settings()
 

@@ -60,7 +60,8 @@ class Log:
         self.base = base
         """The place of its first record over all generations (core.cursor); offsets here are such places."""
         self.segment_bytes_max = segment_bytes_max
-        self._encode = encoder(namespace)
+        self.encode = encoder(namespace)
+        """Makes the next record; journals that share a log set their own."""
         self.fd = -1
         self.sync_fd = -1
         """The same file once more, for group commit (W6)."""
@@ -156,7 +157,7 @@ class Log:
         Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
         """
         offset = self.next_offset
-        record = self._encode(offset - self.base, now, offset - self.synced, count, effect)
+        record = self.encode(offset - self.base, now, offset - self.synced, count, effect)
         size = len(record)
         if self.position + size > self._free_until:
             self._look_for_room(size, is_essential)

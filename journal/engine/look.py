@@ -19,7 +19,6 @@ from journal.engine.levels import NONE
 from journal.engine.lmdbfile import MAP_BYTES, LmdbFile, check_before_open
 from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.state import State
 from journal.errors import ReadOnly, StorageError, StoreClosed
 
 LOOKS = 3
@@ -65,7 +64,7 @@ class Look(Pipeline):
         if hasattr(self, "state"):
             self.state.use(rows)
         else:
-            self.state = State(rows)
+            self.state = self._state_over(rows)
         if self.order != kept[-1].order:
             self.order = kept[-1].order
             self.log = self.log_of(self.order)

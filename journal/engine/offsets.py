@@ -38,7 +38,7 @@ from journal.core.cursor import Cursor
 from journal.core.effects import DELETE, UPDATE
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, Record, decode
 from journal.engine.files import check_own, make_directory, open_file, storage_error, sync_directory
-from journal.engine.segments import UNNAMED, list_segments, segment_path
+from journal.engine.segments import UNNAMED, fields_of, list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
 
 log = logging.getLogger("journal.offsets")
@@ -144,15 +144,12 @@ class OffsetLog:
 
     def _durable_behind(self, buffer: bytes, at: int) -> int:
         """The highest number that a whole record behind a bad one calls durable (J3)."""
-        pattern = _U32.pack(len(self._namespace)) + self._namespace
         durable = -1
-        found = buffer.find(pattern, at)
-        while found >= 0:
-            start = found - HEAD_BYTES
+        for found in fields_of(self._namespace, buffer[at:]):
+            start = at + found - HEAD_BYTES
             record = decode(buffer, start) if start >= at else None
             if record is not None and record.offset >= self._next:
                 durable = max(durable, _synced_of(record))
-            found = buffer.find(pattern, found + 1)
         return durable
 
     def _tidy(self, replaced: list[int]) -> None:

@@ -19,12 +19,13 @@ So a claim walks over no entry that is processing or in the future, and looks on
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from journal.core.keys import pack_place, unpack_place
 
+T = TypeVar("T")
 RETURNED_MAX = 4096
 FUTURE_MAX = 1024
 _ALL = (1 << 256) - 1
@@ -50,17 +51,34 @@ class Entries(Protocol):
         """From where we are to the end."""
 
 
-class Order:
-    """Who is next."""
+class _ByPriority(dict[int, T]):
+    """What most priorities do not have: takes room for those that are in use only."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, priority: int) -> T:
+        value = self[priority] = self._make()
+        return value
+
+
+class Order:
+    """Who is next. A small one takes little memory, for one of thousands of journals, and a little longer."""
+
+    def __init__(self, *, is_small: bool = False) -> None:
+        self._is_small = is_small
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
-        self._marks: list[bytes | None] = [None] * 256
-        self._heads: list[bytes | None] = [None] * 256
-        self._returned: list[list[bytes]] = [[] for _ in range(256)]
+        nothing: list[bytes | None] = [None] * (0 if self._is_small else 256)
+        self._marks: list[bytes | None] | _ByPriority[bytes | None] = nothing.copy()
+        self._heads: list[bytes | None] | _ByPriority[bytes | None] = nothing
+        self._returned: list[list[bytes]] | _ByPriority[list[bytes]] = [[] for _ in nothing]
+        if self._is_small:
+            self._marks, self._heads = _ByPriority(lambda: None), _ByPriority(lambda: None)
+            self._returned = _ByPriority(list)
         self._future: list[tuple[int, int]] = []
         self._ready = 0
         self._beyond: dict[int, bytes] = {}
@@ -99,9 +117,8 @@ class Order:
         self._heads[priority] = primary
         heappush(self._future, (_date(primary), priority))
         if len(self._future) > FUTURE_MAX:
-            self._future = [
-                (_date(head), p) for p, head in enumerate(self._heads) if head is not None and not self._ready >> p & 1
-            ]
+            heads = self._heads.items() if isinstance(self._heads, dict) else enumerate(self._heads)
+            self._future = [(_date(head), p) for p, head in heads if head is not None and not self._ready >> p & 1]
             heapify(self._future)
 
     def added_many(self, primaries: list[bytes], leases: int) -> None:

@@ -58,6 +58,9 @@ deferred = Deferred()
 class Pipeline:
     """A journal's lock, log, group commit, state and timers."""
 
+    only: bytes | None = None
+    """In a log that several journals share: whose records are followed."""
+
     def __init__(
         self,
         top: Path,
@@ -141,7 +144,7 @@ class Pipeline:
                 path = self.directory(order) / "rows.mdb"
                 check_before_open(path, digest, is_deep=is_deep)
                 opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
-            self.state = State(opened, self.timer_soon)
+            self.state = self._state_over(opened)
             applied, end = self._replay()
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
             self.consumers.load()
@@ -154,6 +157,13 @@ class Pipeline:
         self.generations.schedule()
         self.look_at_settings()
 
+    def _state_over(self, generations: list[Rows]) -> State:
+        return State(generations, self.timer_soon)
+
+    def _redo(self, namespace: bytes, effect: Effect, at: int) -> None:
+        """Apply a record that was read."""
+        self.state.apply(effect, at)
+
     def _replay(self) -> tuple[Place, Place]:
         """Load memory from the rows and apply the records after them; where that begins and ends."""
         state = self.state
@@ -164,7 +174,7 @@ class Pipeline:
         reader = Reader(self.log.directory, self.name.encode(), applied)
         for place, record, payload in reader:
             try:
-                state.apply(payload.effect, self.log.base + place.offset)
+                self._redo(record.namespace, payload.effect, self.log.base + place.offset)
             except LmdbError as e:
                 raise translate(e, state.file.path, "cannot apply the log to") from e
             except (KeyError, TypeError, ValueError, IndexError) as e:
@@ -380,6 +390,10 @@ class Pipeline:
             raise self.trouble
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
+
+    def rows_now(self) -> list[Rows]:
+        """The generations that have rows."""
+        return self.state.generations
 
     def change(self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: Kind = Kind.ANY) -> R:
         """

@@ -14,7 +14,7 @@ F2  A file that has not changed since the active generation's last commit is goo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgpack
@@ -31,6 +31,9 @@ DATABASES = (
 
 class Rows:
     """One generation's rows. Under the journal's lock."""
+
+    prefix = b""
+    """What its keys begin with in the file."""
 
     def __init__(self, file: LmdbFile, order: int) -> None:
         self.file = file
@@ -53,11 +56,11 @@ class Rows:
     def use(self) -> None:
         """Work with the transaction that is open now."""
         txn = self.file.txn
-        self.get = txn.get
-        self.put = txn.put
-        self.delete = txn.delete
-        self.cursor = txn.cursor
-        self.by_order = txn.cursor(db=self.entries)
+        self.get: Callable[..., bytes | None] = txn.get
+        self.put: Callable[..., bool] = txn.put
+        self.delete: Callable[..., bool] = txn.delete
+        self.cursor: Callable[..., Any] = txn.cursor
+        self.by_order: Any = txn.cursor(db=self.entries)
         self.seen.clear()
 
     def load(self) -> tuple[Place, int]:

@@ -19,10 +19,14 @@ from typing import NamedTuple
 
 from journal.core.limits import RECORD_BYTES_MAX
 from journal.core.record import HEAD, HEAD_BYTES, OVERHEAD, Payload, Record, decode, payload
+from journal.core.settings import MERGED
 from journal.engine.files import check_own, open_file
 from journal.errors import LogDamaged
 
 _NAME = re.compile(r"(\d{20})\.log")
+_MERGED = MERGED.encode()
+_ANY_FIELD = re.compile(rb"(?=\0\0\0[\x01-\x40][A-Za-z0-9_])")
+"""A length of 1 to 64 and the beginning of a name (settings.NAME, MERGED)."""
 _CHUNK = 1 << 20
 SEGMENT_BYTES_FIRST = 256 << 10
 """A segment gets its name when it has so many bytes of prepared space; a shorter one was cut."""
@@ -156,11 +160,22 @@ def survivors(fd: int, namespace: bytes, end: Place) -> Iterator[tuple[int, Reco
 
     Found by their namespace field, so that megabytes of zeros cost one memchr.
     """
-    pattern = len(namespace).to_bytes(4, "big") + namespace
     rest = os.pread(fd, os.fstat(fd).st_size - end.position, end.position)
-    found = rest.find(pattern)
-    while found >= 0:
+    for found in fields_of(namespace, rest):
         at = found - HEAD_BYTES
         if at >= 0 and HEAD.unpack_from(rest, at)[0] >= end.offset:
             yield end.position + at, decode(rest, at)
-        found = rest.find(pattern, found + 1)
+
+
+def fields_of(namespace: bytes, buffer: bytes) -> Iterator[int]:
+    """Where a namespace field may be: this one's, or any journal's in a log that merged journals share."""
+    if namespace == _MERGED:
+        if buffer.count(0) != len(buffer):
+            for match in _ANY_FIELD.finditer(buffer):
+                yield match.start()
+        return
+    pattern = len(namespace).to_bytes(4, "big") + namespace
+    found = buffer.find(pattern)
+    while found >= 0:
+        yield found
+        found = buffer.find(pattern, found + 1)

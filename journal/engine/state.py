@@ -78,7 +78,7 @@ class State(Stored):
         home.is_dirty = True
         if self.next_expiration is None or expiration < self.next_expiration:
             self.next_expiration = expiration
-            self._on_expiration(expiration)
+            self.on_expiration(expiration)
 
     def _home(self, primary: bytes, at: int) -> Rows | None:
         """The generation that a record finds this entry in; None when that one is ahead of the record (Z2)."""

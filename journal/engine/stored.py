@@ -46,9 +46,16 @@ FEW = 8
 class Stored:
     """The rows, leases and order of one generation. Under the journal's lock."""
 
-    def __init__(self, generations: list[Rows], on_expiration: Callable[[int], None] = lambda date: None) -> None:
-        self._on_expiration = on_expiration
-        self.order = Order()
+    def __init__(
+        self,
+        generations: list[Rows],
+        on_expiration: Callable[[int], None] = lambda date: None,
+        *,
+        finished: Finished | None = None,
+    ) -> None:
+        """`finished`: of journals that share their rows (finished N2)."""
+        self.on_expiration = on_expiration
+        self.order = Order(is_small=finished is not None)
         self.leases = Leases()
         self.next_expiration: int | None = None
         self.collisions = 0
@@ -58,7 +65,8 @@ class Stored:
         self.pending: dict[bytes, tuple[Row, bytes]] = {}
         self.lent: dict[bytes, tuple[Row, bytes]] = {}
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
-        self.finished = Finished()
+        self.finished = Finished() if finished is None else finished
+        self._has_own_finished = finished is None
         self.use(generations)
         self.taken_from = self.active
         """The home of what `take_one` gave last."""
@@ -96,13 +104,10 @@ class Stored:
                     raise StoreDamaged(f"{rows.file.path}: a successor in slot {slot.hex()} follows no lease")
                 held.has_successor = True
         self.collisions = sum(rows.collisions for rows in self.generations)
-        self.load_finished()
+        if self._has_own_finished:
+            self.finished.load(self.active)
         self.look_for_expiration()
         return place
-
-    def load_finished(self) -> None:
-        """Read the tokens that are remembered."""
-        self.finished.load(self.active)
 
     def look_for_expiration(self) -> None:
         """Find out when the next entry expires."""

@@ -19,6 +19,7 @@ from zlib import crc32
 
 import msgpack
 
+from journal.core.acks import Run
 from journal.core.cursor import Cursor
 from journal.core.effects import INSERT
 from journal.core.events import Event, Where, events_of, put_event, put_events
@@ -36,6 +37,7 @@ _head = HEAD.unpack_from
 _u32 = struct.Struct(">I").unpack_from
 _unpackb = msgpack.unpackb
 _PUT = CHECKED | SYNC_MODE | INSERT << 2
+_NAMESPACE_AT = HEAD_BYTES + 4
 BLOCK_BYTES = 256 << 10
 """One read: some thousand small changes, which are in memory as events at a time."""
 MARKS_MAX = 256
@@ -84,6 +86,8 @@ class Tail:
         """The last page held all that there was to see."""
         self.crossed: list[tuple[Cursor, Cursor]] = []
         """Ends of generations that were passed, with the cursor before the next change; for the caller to clear."""
+        self.passed: list[Run] = []
+        """Changes that have no event for this reader, in order; for the caller to clear."""
         self._p = p
         self._directory: Path | None = None
         self._fd = -1
@@ -100,8 +104,9 @@ class Tail:
                 return []
             if self._fd < 0:
                 self._find()
-            if events := self._read(last, ready):
-                self.is_at_end = self.at.offset >= last
+            events = self._read(last, ready)
+            self.is_at_end = self.at.offset >= last
+            if events:
                 return events
 
     def _look(self) -> tuple[int, int]:
@@ -191,6 +196,7 @@ class Tail:
     def _decode(self, buffer: bytes, last: int) -> tuple[list[Event], int]:
         """The events of the whole records that come next, and how many bytes these are (U3)."""
         order, wanted = self.at.order, self.at.offset + 1
+        only = self._p.only
         events: list[Event] = []
         at = 0
         while wanted <= last:
@@ -203,12 +209,21 @@ class Tail:
             parts = payload(record)
             following = record.offset + parts.changes
             if following > wanted:
-                events += events_of(record, parts, order, self._p.generations.blank)[wanted - record.offset :]
+                if only is not None and record.namespace != only:
+                    self._pass(order, wanted, following - 1)
+                else:
+                    events += events_of(record, parts, order, self._p.generations.blank)[wanted - record.offset :]
                 wanted = following
             at = record.end
-        if events:
-            self.at = events[-1].cursor
+        self.at = Cursor(order, wanted - 1)
         return events, at
+
+    def _pass(self, order: int, first: int, last: int) -> None:
+        passed = self.passed
+        if passed and passed[-1][0] == order and passed[-1][2] == first - 1:
+            passed[-1] = (order, passed[-1][1], last)
+        else:
+            passed.append((order, first, last))
 
     def _decode_puts(self, buffer: bytes, at: int, wanted: int, last: int, events: list[Event]) -> tuple[int, int]:
         """
@@ -217,7 +232,8 @@ class Tail:
         `decode`, `payload` and `events_of` in one loop: 1.6 in place of 8.3 µs for a put.
         """
         order, name = self.at.order, self._p.name
-        names = len(self._p.log.namespace)
+        only = self._p.only
+        names = len(self._p.log.namespace) if only is None else len(only)
         skip, least, size = HEAD_BYTES + 8 + names, names + 12, len(buffer)
         blank = self._p.generations.blank
         where = Where(order, 0, "sync", name, blank)
@@ -228,6 +244,8 @@ class Tail:
             if offset != wanted or attribute != _PUT or found != names or end > size or length < least:
                 break
             body = buffer[at : end - 4]
+            if only is not None and not body.startswith(only, _NAMESPACE_AT):
+                break
             if _u32(buffer, end - 4)[0] != crc32(body):
                 break
             parts = _unpackb(body[skip:])

@@ -1,0 +1,218 @@
+"""
+What a merged journal sees of the generations and the feed consumers that it shares with others.
+
+Schemas: generations are begun for all merged journals at once, so a journal keeps from which order on which schema counts
+(`steps`), and a rotation writes nothing for it.
+
+Consumers: the names of one journal's feed consumers say nothing about another's. In the offset log they are kept under
+`<journal>:<consumer>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from journal.core import effects as fx
+from journal.core.cursor import Cursor
+from journal.core.limits import NEVER
+from journal.core.rows import PROCESSING
+from journal.core.schema import Schema
+from journal.core.spans import Span
+from journal.core.views import Generation
+from journal.engine.consumers import Consumer, Consumers, FeedView
+from journal.engine.generations import Generations, Kept, declared, survivors
+from journal.engine.prefixed import behind, name_in
+from journal.engine.rowsfile import Rows
+
+if TYPE_CHECKING:
+    import threading
+
+    from journal.engine.feed import Feed
+    from journal.engine.merged import Member, Merging, Sequence
+
+
+class MergedGenerations(Generations):
+    """The generations that merged journals share."""
+
+    _p: Sequence
+
+    def _survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
+        """What the next step moves, and whose it is; journals with leased entries only are passed over."""
+        p = self._p
+        for database in (rows.entries, rows.buried):
+            cursor = rows.cursor(db=database)
+            found = cursor.first()
+            while found:
+                name = name_in(cursor.key())
+                state = p.state.state_of(name)
+                view = next(view for view in state.generations if view.order == rows.order)
+                effect = survivors(state, view)
+                if effect is not None:
+                    return name, effect
+                found = cursor.set_range(behind(name))
+        return None
+
+    def _move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+        self._p.write_for(name, effect, 1, now)
+
+    def _processing(self, rows: Rows) -> int:
+        self._p.state.save_leases()
+        return sum(1 for _, value in rows.all(rows.leases) if value[4] == PROCESSING)
+
+
+class MemberGenerations(Generations):
+    """The same for one journal, with its own schemas."""
+
+    def __init__(self, member: Member, shared: Merging, steps: list[Kept]) -> None:
+        self._p: Member = member
+        self._shared = shared
+        self.steps = steps
+        """From the order of each on its schema counts."""
+        self.record: Callable[[list[Kept]], None] = lambda steps: None
+        """Set by the store: writes the steps to the catalog, durable on return."""
+        self.rotate_at = NEVER
+        self.is_due = False
+        self.look_at_schema()
+
+    @property
+    def kept(self) -> list[Kept]:  # type: ignore[override]
+        """What the catalog knows of the generations."""
+        return self._shared.generations.kept
+
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        """What is checked on put: the schema of the active generation."""
+        if self._seen is not self.kept:
+            self.look_at_schema()
+        return self._schema
+
+    @property
+    def pins(self) -> int:
+        """Read transactions that are open on the rows of all generations."""
+        return self._shared.generations.pins
+
+    @pins.setter
+    def pins(self, pins: int) -> None:
+        self._shared.generations.pins = pins
+
+    def look_at_schema(self) -> None:
+        """The generations, or the steps, have changed."""
+        self._seen = self.kept
+        kept = self._schema_at(self._seen[-1].order)
+        self._schema = None if kept is None else Schema.from_dict(kept)
+        union = self.union()
+        self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
+
+    def _schema_at(self, order: int) -> dict[str, object] | None:
+        return next((step.schema for step in reversed(self.steps) if step.order <= order), None)
+
+    def use_schema(self) -> None:
+        """The settings changed: another schema counts from the next generation on, or from an untouched one."""
+        p = self._p
+        with p.lock:
+            schema = declared(p.settings)
+            if self.steps[-1].schema == schema:
+                return
+            order = p.order if p.log.next_offset == p.log.base else p.order + 1
+            steps = [step for step in self.steps if step.order < order]
+            steps.append(Kept(order, p.time.now(), None, True, True, schema))
+            self.record(steps)
+            self.steps = steps
+            self.look_at_schema()
+            p.look_at_settings()
+
+    def union(self) -> Schema | None:
+        """All fields that the data of this journal may have."""
+        schemas = [self._schema_at(k.order) for k in self.kept if k.has_rows or k.has_log]
+        found = [Schema.from_dict(schema) for schema in schemas if schema is not None]
+        return Schema.union(found) if found else None
+
+    def schedule(self) -> None:
+        """Rotations are no member's."""
+
+    def rotate(self) -> None:
+        """Begin a new generation, for all."""
+        self._shared.generations.rotate()
+
+    def spans(self) -> list[Span]:
+        """The log that all share, as a row of generations."""
+        return self._shared.generations.spans()
+
+    def list(self) -> list[Generation]:
+        """All that the catalog knows, with the entries of this journal."""
+        own = {rows.order: rows for rows in self._p.state.generations}
+        found = []
+        for each in self._shared.generations.list():
+            rows = own.get(each.order)
+            if rows is not None:
+                processing = sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)
+                each = each._replace(entries=rows.size(), processing=processing, buried=rows.size(b"buried"))
+            found.append(each)
+        return found
+
+
+class MemberConsumers(Consumers):
+    """The feed consumers of one merged journal."""
+
+    def __init__(self, member: Member, consumers: Consumers) -> None:
+        self._all = consumers
+        self._p = member
+        self._scope = f"{member.name}:"
+
+    @property
+    def lock(self) -> threading.Lock:  # type: ignore[override]
+        """Guards what is acknowledged."""
+        return self._all.lock
+
+    @property
+    def is_closed(self) -> bool:  # type: ignore[override]
+        """Whether nothing is acknowledged any more."""
+        return self._all.is_closed
+
+    @property
+    def directory(self) -> Path:  # type: ignore[override]
+        """Where the offset log is."""
+        return self._all.directory
+
+    @property
+    def known(self) -> dict[str, Consumer]:  # type: ignore[override]
+        """By the names that the journal calls them by."""
+        scope = self._scope
+        return {name[len(scope) :]: each for name, each in self._all.known.items() if name.startswith(scope)}
+
+    def look(self) -> None:
+        """Read the offset log of somebody else's store."""
+        self._all.look()
+
+    def touched(self, consumer: Consumer) -> None:
+        """Something of a consumer is to be written soon."""
+        self._all.touched(consumer)
+
+    def flush(self) -> None:
+        """Write what has changed."""
+        self._all.flush()
+
+    def attach(self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[Consumer], Feed]) -> Feed:
+        """Open the feed of a consumer."""
+        return self._all.attach(self._scope + name, start, is_copy=is_copy, make=make)
+
+    def remove(self, name: str) -> None:
+        """Forget a consumer."""
+        self._all.remove(self._scope + name)
+
+    def mark(self, name: str, cursor: Cursor) -> None:
+        """Set a position."""
+        self._all.mark(self._scope + name, cursor)
+
+    def skip(self, name: str, cursor: Cursor) -> bool:
+        """Acknowledge one change that was not delivered."""
+        return self._all.skip(self._scope + name, cursor)
+
+    def views(self) -> list[FeedView]:
+        """What there is to know of each consumer of this journal, by name."""
+        scope = self._scope
+        return [
+            view._replace(name=view.name[len(scope) :]) for view in self._all.views() if view.name.startswith(scope)
+        ]

@@ -1,0 +1,105 @@
+"""
+The state of many journals that share their generations: a State for each of them, over views of the same files.
+
+A journal's state is loaded when it is asked for, or when replay finds a record of it; thousands that nobody uses cost
+nothing but their rows.
+
+M1  A record belongs to the journal that its namespace names, and changes the rows of that one only.
+M2  `touched` holds all states with changes that LMDB, or the rows of leases and counts, do not have yet. A checkpoint
+    writes these and looks at no other.
+M3  A state is used by `state_of` only: it may have been made before a commit, a rotation or a reload, and then sees to
+    the transactions of now first.
+"""
+
+from __future__ import annotations
+
+from journal.core.effects import Effect
+from journal.engine.prefixed import PrefixedRows
+from journal.engine.rowsfile import Rows
+from journal.engine.segments import Place
+from journal.engine.state import State
+
+OWN = b"_merged"
+"""The namespace of what belongs to no journal: flags of the whole. No journal can have this name."""
+
+
+class Namespaces(State):
+    """The rows of all journals that share them, and the states of those that are in use. Under the lock."""
+
+    def __init__(self, generations: list[Rows]) -> None:
+        self.epoch = 0
+        """Raised when states must look at the transactions again (M3)."""
+        self.states: dict[bytes, State] = {}
+        self.touched: dict[bytes, State] = {}
+        self._epochs: dict[bytes, int] = {}
+        super().__init__(generations)
+
+    def use(self, generations: list[Rows] | None = None) -> None:
+        """Work with these generations and with the transactions that are open now."""
+        super().use(generations)
+        self.epoch += 1
+
+    def state_of(self, name: bytes) -> State:
+        """The state of one journal, as of now (M3)."""
+        state = self.states.get(name)
+        if state is None:
+            state = self.states[name] = State(self._views(name, {}), finished=self.finished)
+            self._epochs[name] = self.epoch
+            state.load()
+            state.rebuild_order()
+        elif self._epochs[name] != self.epoch:
+            known = {rows.base: rows for rows in state.generations if isinstance(rows, PrefixedRows)}
+            state.use(self._views(name, known))
+            self._epochs[name] = self.epoch
+        return state
+
+    def _views(self, name: bytes, known: dict[Rows, PrefixedRows]) -> list[Rows]:
+        views: list[Rows] = []
+        for rows in self.generations:
+            view = known.get(rows)
+            if view is None:
+                view = PrefixedRows(rows, name)
+                view.load()
+            views.append(view)
+        return views
+
+    def apply_to(self, name: bytes, effect: Effect, at: int) -> None:
+        """Apply an effect to the journal that it belongs to (M1)."""
+        state = self.state_of(name)
+        self.touched[name] = state
+        state.apply(effect, at)
+
+    def apply(self, effect: Effect, at: int) -> None:
+        """Apply an effect that belongs to no journal."""
+        self.apply_to(OWN, effect, at)
+
+    def load(self) -> Place:
+        """Forget all states; the place in the log up to which the rows are applied."""
+        self.states.clear()
+        self.touched.clear()
+        self._epochs.clear()
+        for rows in self.generations:
+            place, self.time = rows.load()
+        self.finished.load(self.active)
+        return place
+
+    def rebuild_order(self) -> None:
+        """After replay."""
+        for state in self.states.values():
+            state.rebuild_order()
+
+    def flush(self) -> None:
+        """Give LMDB all entries that it does not have yet."""
+        for name, state in self.touched.items():
+            if self._epochs[name] == self.epoch:  # else it had none when the transactions changed
+                state.flush()
+
+    def save_leases(self) -> None:
+        """Write the rows of leases, and the counts (M2)."""
+        for name, state in self.touched.items():
+            self.state_of(name)
+            state.save_leases()
+            for rows in state.generations:
+                if isinstance(rows, PrefixedRows):
+                    rows.keep_counts()
+        self.touched.clear()

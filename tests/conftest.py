@@ -6,11 +6,50 @@ import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import journal
+from journal.core.settings import SHARED
 from journal.testing import ManualClock
+from tests import top
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--merged`: every journal that a test declares is a merged one."""
+    parser.addoption("--merged", action="store_true", help="run with merged journals in place of others")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell those who look at files."""
+    top.is_merged = config.getoption("--merged")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of what merged journals do otherwise are left out."""
+    if config.getoption("--merged"):
+        for item in items:
+            if reason := item.get_closest_marker("alone"):
+                item.add_marker(pytest.mark.skip(reason=reason.kwargs["reason"]))
+
+
+@pytest.fixture(autouse=True)
+def _merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not top.is_merged:
+        return
+    alone = journal.Store.journal
+
+    def merged(store: journal.Store, name: str, **settings: Any) -> journal.Journal:
+        if store._is_readonly or "merged" in settings:
+            return alone(store, name, **settings)
+        is_new = name not in store.journals()
+        if shared := {key: value for key, value in settings.items() if key in SHARED}:
+            store.merged(**shared)
+        own = {key: value for key, value in settings.items() if key not in SHARED}
+        return alone(store, name, **own, **({"merged": True} if is_new else {}))
+
+    monkeypatch.setattr(journal.Store, "journal", merged)
 
 
 @pytest.fixture
@@ -35,11 +74,11 @@ def pages(store: journal.Store) -> journal.Journal:
 
 def copy_live(store: journal.Store, target: Path) -> None:
     """Copy an open store between two writes. A copy that saw a file come or go is no state that ever was: once more."""
-    pipelines = [pages._p for pages in store._journals.values()]
+    locks = {p.commit: p.lock for p in (pages._p for pages in store._journals.values())}  # merged ones share theirs
     with contextlib.ExitStack() as held:
-        for p in pipelines:
-            held.enter_context(p.commit.io)
-            held.enter_context(p.lock)
+        for commit, lock in locks.items():
+            held.enter_context(commit.io)
+            held.enter_context(lock)
         while True:
             try:
                 shutil.copytree(store.path, target)

@@ -167,9 +167,18 @@ class Raise(NamedTuple):
     date: int
 
 
+class Clear(NamedTuple):
+    """A journal is being dropped: primary, key, … of entries that go, whatever state they are in; the names of buried
+    ones and of flags."""
+
+    entries: list[Any]
+    buried: list[bytes]
+    flags: list[str]
+
+
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry | Raise
+    | Unbury | Group | Carry | Raise | Clear
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -191,6 +200,7 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Group: (16, COMMAND),
     Carry: (17, NOOP),
     Raise: (18, COMMAND),
+    Clear: (20, DELETE),
 }
 """The number and the op of each effect."""
 
@@ -223,6 +233,8 @@ def changes(effect: Effect) -> int:
             return len(items) // 5
         case Expire(items):
             return len(items) // 2
+        case Clear(entries, buried, flags):
+            return len(entries) // 2 + len(buried) + len(flags)
         case Group(effects):
             return len(effects)
         case _:

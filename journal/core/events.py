@@ -282,6 +282,8 @@ def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
                 _other(where, offset + i, _DELETE, "expire", primary, _More(key))
                 for i, (primary, key) in enumerate(pairs)
             ]
+        case fx.Clear(entries, buried, flags):
+            return _clear(where, offset, entries, buried, flags)
         case fx.Group(effects):
             return [_part(where, offset + i, verb, args) for i, (verb, *args) in enumerate(effects)]
     return [_single(where, offset, effect)]
@@ -330,6 +332,15 @@ def _claim(where: Where, offset: int, claim: fx.Claim) -> list[Event]:
         more = _More(key, version, timeouts, claim.consumer, claim.token + i, claim.deadline)
         events.append(_other(where, offset + i, _UPDATE, "claim", primary, more))
     return events
+
+
+def _clear(where: Where, offset: int, entries: list[Any], buried: list[bytes], flags: list[str]) -> list[Event]:
+    """What goes with a journal that is dropped."""
+    pairs = zip(entries[::2], entries[1::2], strict=True)
+    changes = [(_DELETE, "drop", primary, _More(key)) for primary, key in pairs]
+    changes += [(_COMMAND, "drop", None, _NO_MORE) for _ in buried]
+    changes += [(_COMMAND, "lower", None, _More(flag=name)) for name in flags]
+    return [_other(where, offset + i, *change) for i, change in enumerate(changes)]
 
 
 def _part(where: Where, offset: int, verb: Any, args: list[Any]) -> Event:

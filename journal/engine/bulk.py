@@ -67,9 +67,9 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
 
     Under the lock. None for a put that the rules must decide.
     """
-    state = p.state
     results: list[PutResult | None] = [None] * len(puts)
     now = p.enter_unflushed()
+    state = p.state
     slots = [murmur(put[1]) + b"\0" for put in puts]
     taken = state.taken(slots)
     if state.collisions:

@@ -2,7 +2,7 @@
 The catalog: what a store knows of its journals, and how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
-                          "meta":     "opening" -> crc u32, msgpack int
+                          "meta":     "opening" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …]
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgpack
 
-from journal.core.settings import Settings, from_map, to_map
+from journal.core.settings import MERGED, Settings, from_map, to_map
 from journal.engine.files import make_directory
 from journal.engine.generations import Kept
 from journal.engine.lmdbfile import LmdbFile, check_before_open, create
@@ -66,10 +66,37 @@ class Catalog:
     def journals(self) -> list[str]:
         """The names of all journals."""
         names = []
+        dropping = self.dropping()
         for name, value in self._file.txn.cursor(db=self._file.databases[b"journals"]):
             self._decode(name, value)  # damage is told as such, and not as a journal with a strange name
-            names.append(name.decode())
+            if name != MERGED.encode() and name.decode() not in dropping:
+                names.append(name.decode())
         return names
+
+    def has(self, name: bytes) -> bool:
+        """Whether something is listed under a name, also a journal that is being dropped."""
+        return self._file.txn.get(name, db=self._file.databases[b"journals"]) is not None
+
+    def names(self) -> set[bytes]:
+        """All that is listed."""
+        return {
+            bytes(name) for name in self._file.txn.cursor(db=self._file.databases[b"journals"]).iternext(values=False)
+        }
+
+    def dropping(self) -> list[str]:
+        """The merged journals that are being dropped."""
+        names: list[str] = self._read(b"meta", b"dropping", [])
+        return names
+
+    def set_dropping(self, name: str, *, is_dropping: bool) -> None:
+        """List a merged journal as one that is being dropped, or not any more; durable on return."""
+        names = [each for each in self.dropping() if each != name]
+        self._write(b"meta", b"dropping", [*names, name] if is_dropping else names)
+
+    def remove(self, name: str) -> None:
+        """A journal is no more; durable on return."""
+        self._file.txn.delete(name.encode(), db=self._file.databases[b"journals"])
+        self.set_dropping(name, is_dropping=False)
 
     def get(self, name: str) -> Listed | None:
         """What is listed under a name."""

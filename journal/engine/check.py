@@ -15,6 +15,8 @@ from journal.core.keys import expiration_key, key_bytes, murmur, owner_key
 from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.look import Look
+from journal.engine.merged import Merging
+from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, list_segments
@@ -28,19 +30,47 @@ _COMPARED = tuple(name for name in DATABASES if name != b"meta")
 def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
     """What is wrong with a journal, in words; empty when nothing is."""
     consumers = [f"{p.name}: {line}" for line in p.consumers.check()]
+    found: list[str] = []
     with p.lock:
         p.enter()
+        if not isinstance(p, Look):
+            p.log.flush()
+            p.state.save_leases()
+        if isinstance(p.state, Namespaces):
+            assert isinstance(p, Merging)
+            found += [f"{p.name}: {line}" for line in _nobodys(p)]
+        for name, state in _states(p):
+            found += [f"{name}: {line}" for line in _rows(state)]
+            if not isinstance(p, Look):
+                found += [f"{name}: {line}" for line in (*_memory(state), *_homes(state))]
         if isinstance(p, Look):
-            return [f"{p.name}: {line}" for line in _rows(p.state)] + consumers
-        p.log.flush()
-        p.state.save_leases()
-        found = [f"{p.name}: {line}" for line in _rows(p.state)]
-        found += [f"{p.name}: {line}" for line in _memory(p.state)]
+            return found + consumers
         found += [f"{p.name}: {line}" for line in _generations(p)]
         found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
         if p.log.synced >= p.log.next_offset:
             found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
     return found + consumers
+
+
+def _states(p: Pipeline) -> Iterator[tuple[str, State]]:
+    """The states of a journal, or of all that share their rows, with their names."""
+    if isinstance(p.state, Namespaces):
+        for name in p.state.names():
+            yield name.decode(), p.state.state_of(name)
+    else:
+        yield p.name, p.state
+
+
+def _nobodys(p: Merging) -> Iterator[str]:
+    """Rows and counts of shared files (prefixed B1, namespaces M1)."""
+    for name in p.state.names():
+        if name != OWN and name not in p.known:
+            yield f"there are rows of {name!r}, which is no journal of the store"
+        for rows in p.state.state_of(name).generations:
+            for database in (b"entries", b"buried", b"successors"):
+                counted = sum(1 for _ in rows.all(rows.file.databases[database]))
+                if counted != rows.size(database):
+                    yield f"{name!r} has {counted} {database.decode()} in generation {rows.order}, {rows.size(database)} are kept"
 
 
 def _rows(state: State) -> Iterator[str]:
@@ -156,10 +186,14 @@ def _generations(p: Pipeline) -> Iterator[str]:
             yield f"generations: {directory / 'log'} is missing"
         if not k.has_log and not k.has_rows and directory.exists():
             yield f"generations: {directory} is there, although the generation is gone"
-    for held in p.state.leases.by_primary.values():
+
+
+def _homes(state: State) -> Iterator[str]:
+    """What is said of single generations (stored X1)."""
+    for held in state.leases.by_primary.values():
         if held.home.get(held.primary, db=held.home.entries) is None:
             yield f"generations: the entry of lease {held.token} is not in generation {held.home.order}"
-    for rows in p.state.generations:
+    for rows in state.generations:
         counted = sum(1 for slot, _ in rows.all(rows.keys) if slot[16])
         if counted != rows.collisions:
             yield f"collisions of generation {rows.order}: counted {counted}, kept {rows.collisions}"
@@ -187,9 +221,12 @@ def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
         file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
         try:
-            state = State([Rows(file, 1)])
-            for place, _, payload in reader:
-                state.apply(payload.effect, place.offset)
+            state = Namespaces([Rows(file, 1)]) if isinstance(p.state, Namespaces) else State([Rows(file, 1)])
+            for place, record, payload in reader:
+                if isinstance(state, Namespaces):
+                    state.apply_to(record.namespace, payload.effect, place.offset)
+                else:
+                    state.apply(payload.effect, place.offset)
             state.flush()
             state.save_leases()
             for name in _COMPARED:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from journal.core.acks import Acks
 from journal.core.cursor import Cursor, place_of
 from journal.core.limits import NEVER
+from journal.core.settings import MERGED
 from journal.core.spans import Span, lag, newest, oldest, resolve, roll_forward
 from journal.engine.offsets import COPY, SYNC, Kept, OffsetLog
 from journal.engine.segments import list_segments, segment_path
@@ -217,7 +218,8 @@ class Consumers:
                 consumer = self._create(name, start, is_copy=is_copy)
             elif consumer.open_feed is not None:
                 raise Refused(
-                    f"the feed of consumer {name!r} is open already: close it first, or follow under another name"
+                    f"the feed of consumer {self._said(name)} is open already: close it first, or follow under another "
+                    "name"
                 )
             feed = make(consumer)
             consumer.feed = weakref.ref(feed)
@@ -227,9 +229,19 @@ class Consumers:
         """A consumer that must exist."""
         consumer = self.known.get(name)
         if consumer is None:
-            known = ", ".join(sorted(self.known)) or "none"
-            raise NotFound(f"there is no feed consumer {name!r} of journal {self._p.name}: there is {known}")
+            scope = self._scope_of(name)
+            known = ", ".join(sorted(each[len(scope) :] for each in self.known if each.startswith(scope))) or "none"
+            raise NotFound(f"there is no feed consumer {self._said(name)}: there is {known}")
         return consumer
+
+    def _scope_of(self, name: str) -> str:
+        """What the names of one journal's consumers begin with; merged journals keep them together (member)."""
+        return name[: name.index(":") + 1] if self._p.name == MERGED else ""
+
+    def _said(self, name: str) -> str:
+        """A consumer as a person knows it."""
+        scope = self._scope_of(name)
+        return f"{name[len(scope) :]!r} of journal {scope[:-1] or self._p.name}"
 
     def _create(self, name: str, start: str | Cursor, *, is_copy: bool) -> Consumer:
         """A new consumer, durable on return; the log is held for it from here on."""
@@ -281,7 +293,9 @@ class Consumers:
         with self._writing:
             consumer = self._idle(name)
             if consumer.is_copying:
-                raise Refused(f"the feed consumer {name!r} has not completed its copy: mark a position, or let it copy")
+                raise Refused(
+                    f"the feed consumer {self._said(name)} has not completed its copy: mark a position, or let it copy"
+                )
             with self._p.lock:
                 spans = spans_of(self._p)
             roll_forward(cursor, spans)  # raises when there is no such change
@@ -298,7 +312,9 @@ class Consumers:
     def _idle(self, name: str) -> Consumer:
         consumer = self.get(name)
         if consumer.open_feed is not None:
-            raise Refused(f"the feed of consumer {name!r} is open: close it first, or use its own ack and fail")
+            raise Refused(
+                f"the feed of consumer {self._said(name)} is open: close it first, or use its own ack and fail"
+            )
         return consumer
 
     def views(self) -> list[FeedView]:

@@ -107,10 +107,10 @@ class _Snapshot:
 
     def __init__(self, p: Pipeline) -> None:
         self._p = p
-        self._generations = list(p.state.generations)
+        generations = p.rows_now()
         p.generations.pins += 1
-        self._parts = [_Part(rows) for rows in self._generations]
-        applied = msgpack.unpackb(self._parts[-1].get(b"meta", b"applied"))  # older ones have it too (checkpoints V6)
+        self._parts = [_Part(rows) for rows in generations]
+        applied = msgpack.unpackb(self._parts[-1].applied())  # older ones have it too (checkpoints V6)
         self.cursor = Cursor(applied[0], applied[1] - 1)
 
     def page(self) -> list[tuple[Any, ...]]:
@@ -135,13 +135,18 @@ class _Part:
         self._txn = rows.file.env.begin()
         self._entries = self._txn.cursor(db=self._databases[b"entries"])
         self._has_leases = bool(self._txn.stat(self._databases[b"leases"])["entries"])
-        self._is_at_row = self._entries.first()
+        self._prefix = rows.prefix
+        self._is_at_row = self._entries.set_range(self._prefix) if self._prefix else self._entries.first()
 
     def page(self) -> list[tuple[Any, ...]]:
         """The next rows of this generation."""
         rows: list[tuple[Any, ...]] = []
         while self._is_at_row and len(rows) < PAGE:
-            primary, value = self._entries.item()
+            name, value = self._entries.item()
+            if not name.startswith(self._prefix):
+                self._is_at_row = False
+                break
+            primary = name[len(self._prefix) :]
             version = timeouts = successor = None
             if self._has_leases and (lease := self.get(b"leases", primary)) is not None:
                 row = decode_lease(primary, lease)
@@ -155,7 +160,11 @@ class _Part:
 
     def get(self, database: bytes, key: bytes) -> Any:
         """A row."""
-        return self._txn.get(key, db=self._databases[database])
+        return self._txn.get(self._prefix + key, db=self._databases[database])
+
+    def applied(self) -> Any:
+        """What the file says of the place in the log that it stands for."""
+        return self._txn.get(b"applied", db=self._databases[b"meta"])
 
     def close(self) -> None:
         """End the transaction."""

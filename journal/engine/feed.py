@@ -330,7 +330,7 @@ class Feed:
                 "a feed without a consumer's name keeps nothing: open it with feed(consumer=...) to acknowledge"
             )
         if self.is_closed:
-            raise StoreClosed(f"the feed of consumer {self._consumer.name!r} is closed: open it again")
+            raise StoreClosed(f"the feed of consumer {self.consumer!r} is closed: open it again")
         return self._consumer
 
     # -- looking ------------------------------------------------------------------------------------------------------
@@ -338,7 +338,10 @@ class Feed:
     @property
     def consumer(self) -> str | None:
         """The consumer's name."""
-        return None if self._consumer is None else self._consumer.name
+        if self._consumer is None:
+            return None
+        name = self._consumer.name
+        return name if self._p.only is None else name.partition(":")[2]
 
     @property
     def position(self) -> Cursor:

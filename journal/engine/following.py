@@ -51,9 +51,11 @@ class Following(Side):
         if copy and (consumer is None or start != "BEGIN"):
             raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
 
+        consumers = self._all_consumers()
+
         def make(known: Consumer | None, after: Cursor) -> Feed:
             return Feed(
-                p, p.consumers, known, after, is_live=live, unacked_max=unacked_max, is_waiting=wait_acks
+                p, consumers, known, after, is_live=live, unacked_max=unacked_max, is_waiting=wait_acks
             )  # fmt: skip
 
         if consumer is None:
@@ -64,7 +66,7 @@ class Following(Side):
             known.flush_ms = flush_ms
             return make(known, known.acks.position)
 
-        return p.consumers.attach(_named(consumer), "END" if copy else start, is_copy=copy, make=open_known)
+        return consumers.attach(_named(consumer), "END" if copy else start, is_copy=copy, make=open_known)
 
     def feeds(self) -> list[FeedView]:
         """The feed consumers of this journal, by name."""
@@ -92,9 +94,13 @@ class Following(Side):
         p = self._p
         if p.trouble is not None:
             raise p.trouble
+        consumers = self._all_consumers()
         if not p.is_writable:
-            p.consumers.look()
-        return p.consumers
+            consumers.look()
+        return consumers
+
+    def _all_consumers(self) -> Consumers:
+        return self._p.consumers
 
 
 def _named(consumer: str) -> str:

@@ -198,14 +198,15 @@ class Journal(Producing, Consuming, Following):
                 "next_due": state.next_due(p.time.now()),
             }
 
-    def _lower(self, name: str) -> None:
-        p = self._p
 
-        def make() -> tuple[None, int]:
-            now = p.enter()
-            if not any(flag == name.encode() for flag, _ in p.state.rows(b"flags")):
-                raise NotFound(f"there is no flag {name!r} on journal {self.name}")
-            effect = fx.Lower(name)
-            return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)
+def lower(p: Pipeline, name: str) -> None:
+    """Take a flag of a journal down."""
 
-        p.change(p.level, make)
+    def make() -> tuple[None, int]:
+        now = p.enter()
+        if not any(flag == name.encode() for flag, _ in p.flags()):
+            raise NotFound(f"there is no flag {name!r} on journal {p.name}")
+        effect = fx.Lower(name)
+        return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)
+
+    p.change(p.level, make)

@@ -22,6 +22,7 @@ from journal.core.schema import Schema
 from journal.core.spans import Span
 from journal.core.views import Generation
 from journal.engine.consumers import Consumer, Consumers, FeedView
+from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared, survivors
 from journal.engine.prefixed import behind, name_in
 from journal.engine.rowsfile import Rows
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from journal.engine.feed import Feed
     from journal.engine.merged import Member, Merging, Sequence
+    from journal.engine.pipeline import Pipeline
 
 
 class MergedGenerations(Generations):
@@ -87,6 +89,11 @@ class MemberGenerations(Generations):
         if self._seen is not self.kept:
             self.look_at_schema()
         return self._schema
+
+    @property
+    def disposal(self) -> Disposal:  # type: ignore[override]
+        """Where given up files go."""
+        return self._shared.generations.disposal
 
     @property
     def pins(self) -> int:
@@ -156,10 +163,11 @@ class MemberGenerations(Generations):
 class MemberConsumers(Consumers):
     """The feed consumers of one merged journal."""
 
-    def __init__(self, member: Member, consumers: Consumers) -> None:
+    def __init__(self, p: Pipeline, consumers: Consumers, name: str) -> None:
+        """`name`: of the journal; empty for those who follow all of them."""
         self._all = consumers
-        self._p = member
-        self._scope = f"{member.name}:"
+        self._p = p
+        self._scope = f"{name}:"
 
     @property
     def lock(self) -> threading.Lock:  # type: ignore[override]

@@ -14,7 +14,7 @@ G3  Timers: `timer_at` of the sequence is not later than that of any member in u
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ import msgpack
 from journal.core.effects import Effect
 from journal.core.limits import NEVER
 from journal.core.record import encoder
-from journal.core.settings import MERGED, Settings
+from journal.core.settings import Settings
 from journal.engine.commit import Kind
 from journal.engine.generations import Kept
 from journal.engine.levels import OS
@@ -44,14 +44,15 @@ R = TypeVar("R")
 class Merging(Pipeline):
     """What members find in what they share, whether it is owned or only looked at."""
 
+    only = b""
     state: Namespaces
     generations: MergedGenerations
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.members: dict[bytes, Member] = {}
         """Those in use."""
-        self.is_known: Callable[[bytes], bool] = lambda name: True
-        """Set by the store: is there a journal of this name?"""
+        self.known: set[bytes] = set()
+        """The names of all journals, set by who opens this."""
         super().__init__(*args, **options)
         self.generations = MergedGenerations(self, self.generations.kept)
         self.packer = msgpack.Packer(autoreset=True)
@@ -61,7 +62,13 @@ class Merging(Pipeline):
         self.tick = self._tick
 
     def _state_over(self, generations: list[Rows]) -> State:
-        return Namespaces(generations)
+        state = Namespaces(generations)
+        state.used = self.members
+        return state
+
+    def flags(self) -> Iterator[tuple[bytes, bytes]]:
+        """The flags that belong to no member."""
+        return self.state.state_of(OWN).rows(b"flags")
 
     def timer_of(self, member: Member, date: int) -> None:
         """A member's timer is due at this date (G3)."""
@@ -89,7 +96,7 @@ class Sequence(Merging):
     """The pipeline that all merged journals of a store share."""
 
     def _redo(self, namespace: bytes, effect: Effect, at: int) -> None:
-        if namespace != OWN and not self.is_known(namespace):
+        if namespace != OWN and namespace not in self.known:
             raise LogDamaged(f"{self.log.directory}: a record of {namespace!r}, which is no journal of this store")
         self.state.apply_to(namespace, effect, at)
 
@@ -187,7 +194,7 @@ class Member(Pipeline):
         self._encode = encoder(self.own, shared.packer)
         self._epoch = -1
         self.generations = MemberGenerations(self, shared, steps)
-        self.consumers = MemberConsumers(self, shared.consumers)
+        self.consumers = MemberConsumers(self, shared.consumers, name)
         with shared.lock:
             self._refresh()
         self.look_at_settings()
@@ -230,6 +237,8 @@ class Member(Pipeline):
     def append(self, effect: Effect, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
         """Append a record of this member (G2)."""
         shared = self.shared
+        if not self.is_writable:
+            shared.level_of(None, level)  # refuses
         shared.state.touched[self.own] = self.state
         shared.log.encode = self._encode
         return Pipeline.append(shared, effect, count, now, level, is_essential=is_essential)
@@ -282,8 +291,3 @@ class Member(Pipeline):
     def shown(self) -> int:
         """The last offset that a follower may see."""
         return self.shared.shown()
-
-
-def is_sequence(name: str) -> bool:
-    """Whether this is what merged journals share."""
-    return name == MERGED

@@ -13,8 +13,10 @@ M3  A state is used by `state_of` only: it may have been made before a commit, a
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from journal.core.effects import Effect
-from journal.engine.prefixed import PrefixedRows
+from journal.engine.prefixed import PrefixedRows, behind, name_in
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
 from journal.engine.state import State
@@ -31,6 +33,8 @@ class Namespaces(State):
         """Raised when states must look at the transactions again (M3)."""
         self.states: dict[bytes, State] = {}
         self.touched: dict[bytes, State] = {}
+        self.used: Container[bytes] = ()
+        """Whose states are kept in memory after a checkpoint, although nothing happens to them."""
         self._epochs: dict[bytes, int] = {}
         super().__init__(generations)
 
@@ -63,6 +67,19 @@ class Namespaces(State):
             views.append(view)
         return views
 
+    def names(self) -> list[bytes]:
+        """All that have rows, or are in use; found by a seek for each."""
+        found = set(self.states)
+        for rows in self.generations:
+            for database, handle in rows.file.databases.items():
+                cursor = rows.cursor(db=handle)
+                more = cursor.first() if database != b"meta" else False
+                while more:
+                    name = name_in(cursor.key())
+                    found.add(name)
+                    more = cursor.set_range(behind(name))
+        return sorted(found)
+
     def apply_to(self, name: bytes, effect: Effect, at: int) -> None:
         """Apply an effect to the journal that it belongs to (M1)."""
         state = self.state_of(name)
@@ -83,6 +100,12 @@ class Namespaces(State):
         self.finished.load(self.active)
         return place
 
+    def keep(self, order: int, applied: Place, now: int) -> None:
+        """Write what a checkpoint commits besides the rows, and forget what nobody uses."""
+        super().keep(order, applied, now)
+        for name in [name for name in self.states if name not in self.used]:
+            del self.states[name], self._epochs[name]
+
     def rebuild_order(self) -> None:
         """After replay."""
         for state in self.states.values():
@@ -91,8 +114,8 @@ class Namespaces(State):
     def flush(self) -> None:
         """Give LMDB all entries that it does not have yet."""
         for name, state in self.touched.items():
-            if self._epochs[name] == self.epoch:  # else it had none when the transactions changed
-                state.flush()
+            self.state_of(name)
+            state.flush()
 
     def save_leases(self) -> None:
         """Write the rows of leases, and the counts (M2)."""

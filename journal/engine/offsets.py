@@ -3,8 +3,9 @@ The offset log of one journal: what each feed consumer has acknowledged, in reco
 
     <journal>/offsets/<first record, 20 digits>.log
 
-A record's key is the namespace, its mode that of the consumer (copy or sync), its op update, or delete when the consumer
-was removed; its data is a msgpack array that ends with a CRC-32, as in the log:
+A record's key is the namespace (in what merged journals share: the name of the one that is followed), its mode that of
+the consumer (copy or sync), its op update, or delete when the consumer was removed; its data is a msgpack array that ends
+with a CRC-32, as in the log:
 
     [format 1, synced, name, [order, offset], [order, offset], [order, first, last, …]]
      synced     the last record of this file that is known to be durable
@@ -37,6 +38,7 @@ from journal.core.acks import Run
 from journal.core.cursor import Cursor
 from journal.core.effects import DELETE, UPDATE
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, Record, decode
+from journal.core.settings import MERGED
 from journal.engine.files import check_own, make_directory, open_file, storage_error, sync_directory
 from journal.engine.segments import UNNAMED, fields_of, list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
@@ -47,6 +49,7 @@ FORMAT = 1
 COPY, SYNC = 0, 1
 GROWN_BYTES = 1 << 20
 GROWN_FACTOR = 4
+_MERGED = MERGED.encode()
 _U32 = struct.Struct(">I")
 
 
@@ -130,6 +133,8 @@ class OffsetLog:
             number, synced, name, *rest = msgpack.unpackb(record.data)
             if number != FORMAT or type(name) is not str or type(synced) is not int:
                 raise ValueError(f"format {number!r} of consumer {name!r}")
+            if self._namespace == _MERGED and name:
+                name = f"{'' if record.namespace == _MERGED else record.namespace.decode()}:{name}"
             if record.op == DELETE:
                 self._live.pop(name, None)
                 return synced
@@ -253,15 +258,19 @@ class OffsetLog:
                 log.warning("offset_log_not_removed path=%s error=%s", segment_path(self.directory, replaced), e)
 
     def _encode(self, number: int, now: int, synced: int, name: str, kept: Kept | None) -> bytes:
+        namespace = self._namespace
+        if namespace == _MERGED and name:
+            whose, _, name = name.partition(":")
+            namespace = whose.encode() or _MERGED
         parts: list[Any] = [FORMAT, synced, name]
         mode, op = SYNC, DELETE
         if kept is not None:
             mode, op = kept.mode, UPDATE
             parts += [kept.position, kept.high, [part for run in kept.runs for part in run]]
         data: bytes = msgpack.packb(parts)
-        names, size = len(self._namespace), len(data) + 4
+        names, size = len(namespace), len(data) + 4
         head = HEAD.pack(number, names + 8 + size, now, CHECKED | mode | op << 2, names)
-        record = head + self._namespace + _U32.pack(size) + data
+        record = head + namespace + _U32.pack(size) + data
         return record + _U32.pack(crc32(record))
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -347,6 +347,10 @@ class Pipeline:
     def hold_log(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
         self.log.keep_from = max(self.consumers.keep_from(), self.retention.floor)
+
+    def flags(self) -> Iterator[tuple[bytes, bytes]]:
+        """The flags that are up, by name."""
+        return self.state.rows(b"flags")
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""

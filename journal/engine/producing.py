@@ -138,8 +138,8 @@ class Producing(Side):
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""
         p = self._p
-        state = p.state
         now = p.enter_unflushed()
+        state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
             return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, False)
@@ -158,9 +158,9 @@ class Producing(Side):
     def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
-        state = p.state
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
         now = p.enter_unflushed()
+        state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
             return self._merge(want, now, level, is_create)

@@ -219,6 +219,8 @@ class State(Stored):
         held = self.leases.by_primary.get(primary)
         if held is not None:
             self._end_lease(held)
+            if held.has_successor:
+                home.must_delete(primary[9:], home.successors, "successors")
         else:
             if row.expiration:
                 home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
@@ -297,6 +299,15 @@ class State(Stored):
             self._unbury(effect.buried[i], at)
             active.put(effect.buried[i], effect.buried[i + 1], db=active.buried)
 
+    def _clear(self, effect: fx.Clear, at: int) -> None:
+        """A part of a journal that is being dropped goes."""
+        for i, primary in enumerate(effect.entries[::2]):
+            self._drop(primary, at + i)
+        for i, name in enumerate(effect.buried, len(effect.entries) // 2):
+            self._unbury(name, at + i)
+        for flag in effect.flags:
+            self.active.must_delete(flag.encode(), self.active.flags, "flags")
+
     def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
         if type(effect) is not fx.Put:
@@ -342,6 +353,8 @@ class State(Stored):
                 self._raise(name, message, date)
             case fx.Carry():
                 self._carry(effect, at)
+            case fx.Clear():
+                self._clear(effect, at)
             case fx.Group(parts):
                 for i, (verb, *args) in enumerate(parts):
                     self.apply(fx.from_list(verb, args), at + i)

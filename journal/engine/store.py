@@ -7,6 +7,7 @@ A store: a directory that one process owns, with its journals.
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
       pages/offsets/*.log        what its feed consumers have acknowledged, if there are any
+      _merged/000001/…           the same, of all merged journals together
 
 B1  One process owns a store. A forked child owns nothing: its calls are refused and harm nothing.
 B2  A journal that the catalog does not name does not exist; what is left of one that was never finished is removed.
@@ -17,39 +18,34 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import re
 import threading
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import msgpack
 
-from journal.core.settings import NAME, Settings, changed, check_name
+from journal.core.settings import MERGED, NAME, check_name
 from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Flag
 from journal.engine import check as checks
 from journal.engine import lmdbfile
-from journal.engine.catalog import Catalog, Listed
+from journal.engine.catalog import Catalog
 from journal.engine.clock import EngineTime, as_clock
-from journal.engine.disposal import SPARE
-from journal.engine.files import OwnerLock, check_own, make_directory, remove_tree, storage_error
-from journal.engine.generations import Kept, declared
-from journal.engine.journal import Journal
+from journal.engine.dropping import clear_step, finish
+from journal.engine.files import OwnerLock, check_own, make_directory, storage_error
+from journal.engine.journal import Journal, lower
 from journal.engine.keeper import Keeper
 from journal.engine.levels import FULL, LEVELS, OS
-from journal.engine.log import Log
-from journal.engine.look import Look
-from journal.engine.pipeline import Pipeline
-from journal.engine.rowsfile import DATABASES
+from journal.engine.member import MemberConsumers
+from journal.engine.merged import Member, Sequence
+from journal.engine.merged_journals import MergedJournals
+from journal.engine.opening import GONE, Opening
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
 
 log = logging.getLogger("journal.store")
 
 VERIFY = ("auto", "full")
-_LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows)?\.gone)?")
-"""What a crash in the middle of a rotation or a disposal may leave."""
 _open_stores: set[Store] = set()
 """Kept alive until closed: LMDB must not be cleaned up by the garbage collector, on any thread, under the keeper."""
 
@@ -105,15 +101,11 @@ class Store:
     ) -> None:
         self.path = path
         self._is_readonly = is_readonly
-        self._level = level
-        self._claim_level = claim_level
-        self._sync_s = sync_s
         self._time = time
-        self._is_deep = is_deep
-        self._map_bytes = map_bytes
         self._lock = threading.RLock()
         self._trouble: StorageError | None = None
         self._journals: dict[str, Journal] = {}
+        self._merged: MergedJournals | None = None
         self._owner: OwnerLock | None = None
         if not is_readonly:
             _prepare(path)
@@ -121,6 +113,12 @@ class Store:
         self._keeper = Keeper(path.name)
         try:
             self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))
+            self._opening = Opening(
+                path=path, catalog=self._catalog, keeper=self._keeper, time=time, level=level, claim_level=claim_level,
+                sync_s=sync_s, map_bytes=map_bytes, is_deep=is_deep, is_readonly=is_readonly,
+            )  # fmt: skip
+            if not is_readonly:
+                self._opening.sweep()
         except BaseException as e:
             self._keeper.close()
             self._give_up()
@@ -151,15 +149,19 @@ class Store:
             journal = self._journals.get(name)
             if journal is not None:
                 if settings:
-                    journal._use(self._keeper.call(lambda: self._change(name, settings)))
+                    journal._use(self._keeper.call(lambda: self._opening.change(name, settings)))
                     self._keeper.call(journal._p.generations.use_schema)
                 return journal
+            if name in self._keeper.call(self._catalog.dropping):
+                self._finish_drop(name)
             try:
-                pipeline = self._keeper.call(lambda: self._open(name, settings))
+                pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
                 raise storage_error(e, f"cannot open journal {name} in {self.path}") from e
             journal = self._journals[name] = Journal(pipeline)
             with pipeline.lock:
+                if isinstance(pipeline, Member):
+                    pipeline.begin()
                 pipeline.enter()
             if settings and not self._is_readonly:
                 self._keeper.call(pipeline.generations.use_schema)
@@ -171,94 +173,97 @@ class Store:
             self._check()
             return self._keeper.call(self._catalog.journals)
 
-    def _change(self, name: str, given: dict[str, Any]) -> Settings:
-        if self._is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
-        listed = self._listed(name)
-        settings = changed(listed.settings, given)
-        if settings != listed.settings:
-            self._catalog.set(name, listed._replace(settings=settings))
-        return settings
+    def merged(self, **settings: Any) -> MergedJournals:
+        """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
+        with self._lock:
+            self._check()
+            if self._merged is None:
+                try:
+                    sequence = self._keeper.call(self._opening.merged)
+                except OSError as e:
+                    raise storage_error(e, f"cannot open the merged journals in {self.path}") from e
+                self._merged = MergedJournals(sequence)
+            if settings:
+                self._merged._use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
+            return self._merged
 
-    def _listed(self, name: str) -> Listed:
-        listed = self._catalog.get(name)
-        assert listed is not None
-        return listed
+    def drop(self, name: str) -> None:
+        """
+        Delete a journal with all that is in it, also what is under a lease. It cannot be brought back.
 
-    def _look(self, name: str) -> list[Kept]:
-        """For one who looks: the generations that there are now. On the keeper."""
-        self._catalog.renew()
-        return self._listed(name).generations
+        Of a merged journal followers of all changes see its entries go; its own feed consumers are forgotten.
+        """
+        check_name(name)
+        with self._lock:
+            self._check()
+            if self._is_readonly:
+                raise ReadOnly("the store was opened with readonly=True: only its owner drops journals")
+            if name not in self.journals():
+                raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.journals()}")
+            journal = self.journal(name)
+            p = journal._p
+            if isinstance(p, Member):
+                self._keeper.call(lambda: self._catalog.set_dropping(name, is_dropping=True))
+                with p.lock:
+                    p.drop()
+                del self._journals[name]
+                self._finish_drop(name)
+                return
+            with p.lock:
+                p.enter()
+            self._keeper.call(p.close)
+            del self._journals[name]
+            try:
+                gone = self._keeper.call(lambda: self._opening.forget(name))
+            except OSError as e:
+                raise storage_error(e, f"cannot remove the files of journal {name}") from e
+            p.generations.disposal.take(gone, "delete", p.settings.wipe)
+            p.generations.disposal.close()
 
-    def _open(self, name: str, given: dict[str, Any]) -> Pipeline:
-        """On the keeper."""
-        listed = self._catalog.get(name)
-        top = self.path / name
-        if self._is_readonly:
-            if listed is None:
-                raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self._catalog.journals()}")
-            if given:
-                raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
-            return Look(
-                top, name, listed.settings, keeper=self._keeper, time=self._time, generations=partial(self._look, name)
-            )
-        if listed is None:
-            settings = changed(None, given)
-            listed = Listed(settings, [Kept(1, self._time.now(), None, True, True, declared(settings))], {})
-            self._create(name, listed)
-        else:
-            listed = listed._replace(settings=changed(listed.settings, given))
-        _check_generations(top, name, listed.generations)
-        pipeline = Pipeline(
-            top, name, listed.settings, kept=listed.generations, keeper=self._keeper, time=self._time,
-            opening=self._catalog.opening, level=self._level, claim_level=self._claim_level, sync_s=self._sync_s,
-            map_bytes=self._map_bytes,
-        )  # fmt: skip
-        pipeline.generations.record = partial(self._record, name)
-        pipeline.open(listed.digests, is_deep=self._is_deep)
-        try:
-            # The rows will change: their digests are taken back before they do (catalog A2).
-            self._catalog.set(name, listed._replace(digests={}))
-        except BaseException:
-            pipeline.close()
-            raise
-        return pipeline
-
-    def _record(self, name: str, kept: list[Kept]) -> None:
-        self._catalog.set(name, self._listed(name)._replace(generations=kept))
-
-    def _create(self, name: str, listed: Listed) -> None:
-        """Make the files of a new journal, then name it (B2, catalog A2)."""
-        top = self.path / name
-        if not make_directory(top):
-            log.warning("orphan_removed path=%s", top)
-            remove_tree(top)
-            make_directory(top)
-        directory = top / "000001"
-        make_directory(directory)
-        make_directory(directory / "log")
-        lmdbfile.create(directory / "rows.mdb", DATABASES)
-        first = Log(directory / "log", name.encode(), listed.settings.segment_bytes_max)
-        first.create()
-        first.close()
-        self._catalog.set(name, listed)
+    def _finish_drop(self, name: str) -> None:
+        """Remove the rows of a merged journal that is listed as being dropped, then its name (opening O2)."""
+        sequence = self.merged()._p
+        assert isinstance(sequence, Sequence)
+        for consumer in MemberConsumers(sequence, sequence.consumers, name).known:
+            sequence.consumers.remove(f"{name}:{consumer}")
+        while clear_step(sequence, name.encode()):
+            pass
+        self._keeper.call(lambda: finish(sequence))
+        self._keeper.call(lambda: self._catalog.remove(name))
+        sequence.known.discard(name.encode())
 
     # -- the whole store ----------------------------------------------------------------------------------------------
 
     def flags(self) -> list[Flag]:
         """What a person must look at."""
         found = []
-        for name in self.journals():
+        for name in self._alone():
             p = self.journal(name)._p
             with p.lock:
                 p.enter()
                 for flag, value in p.state.rows(b"flags"):
                     found.append(Flag(name, flag.decode(), *msgpack.unpackb(value)))
+        if self._has_merged():
+            p = self.merged()._p
+            with p.lock:
+                p.enter()
+                for key, value in p.state.rows(b"flags"):
+                    whose, _, flag = key.partition(b":")
+                    found.append(Flag(whose.decode(), flag.decode(), *msgpack.unpackb(value)))
         return found
+
+    def _alone(self) -> list[str]:
+        """The journals that have their files for themselves."""
+        with self._lock:
+            self._check()
+            return self._keeper.call(lambda: [n for n in self._catalog.journals() if not self._opening.is_merged(n)])
+
+    def _has_merged(self) -> bool:
+        return self._keeper.call(lambda: self._catalog.has(MERGED.encode()))
 
     def lower(self, flag: Flag) -> None:
         """A person has looked: take a flag down."""
-        self.journal(flag.journal)._lower(flag.name)
+        lower(self.merged()._p if flag.journal == MERGED else self.journal(flag.journal)._p, flag.name)
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes of the store and of its journals."""
@@ -268,7 +273,10 @@ class Store:
             "opening": self._catalog.opening,
             "clock_steps": self._time.steps,
             "now": self._time.now(),
-            "journals": {name: self.journal(name).statistics() for name in self.journals()},
+            "journals": {
+                name: self.journal(name).statistics() for name in dict.fromkeys([*self._alone(), *self._journals])
+            },
+            "merged": self.merged().statistics() | {"counts": self.merged().counts()} if self._has_merged() else None,
         }
 
     def checkpoint(self) -> None:
@@ -277,15 +285,19 @@ class Store:
             self._check()
             if self._is_readonly:
                 raise ReadOnly("the store was opened with readonly=True: only its owner makes checkpoints")
-            journals = list(self._journals.values())
-        for journal in journals:
-            self._keeper.call(journal._p.checkpoints.run)
+            checkpoints = {journal._p.checkpoints for journal in self._journals.values()}
+            if self._merged is not None:
+                checkpoints.add(self._merged._p.checkpoints)
+        for each in checkpoints:
+            self._keeper.call(each.run)
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
         found = []
-        for name in self.journals():
+        for name in self._alone():
             found += checks.check(self.journal(name)._p, is_deep=deep)
+        if self._has_merged():
+            found += checks.check(self.merged()._p, is_deep=deep)
         return found
 
     def close(self) -> None:
@@ -307,11 +319,12 @@ class Store:
             self._owner.close()
 
     def _close_journals(self) -> None:
-        for name, journal in self._journals.items():
-            digests = journal._p.close()
-            journal._p.generations.disposal.close()
+        pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
+        for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+            digests = p.close()
+            p.generations.disposal.close()
             if digests:
-                self._catalog.set(name, self._listed(name)._replace(digests=digests))
+                self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
         self._catalog.close()
 
     def _check(self) -> None:
@@ -334,7 +347,10 @@ class Store:
         )
         self._lock = threading.RLock()
         for journal in self._journals.values():
-            journal._p.abandon_after_fork(self._trouble)
+            if not isinstance(journal._p, Member):
+                journal._p.abandon_after_fork(self._trouble)
+        if self._opening.sequence is not None:
+            self._opening.sequence.abandon_after_fork(self._trouble)
         self._give_up()
         _forked.append(self)
 
@@ -351,41 +367,9 @@ def _prepare(path: Path) -> None:
             raise Invalid(f"{path} is not a store and not empty: choose another path")
         os.chmod(path, 0o700)
         for name in names:
-            if name not in ("LOCK", "catalog") and NAME.fullmatch(name) is None:
+            if name not in ("LOCK", "catalog", MERGED) and NAME.fullmatch(name) is None and not name.startswith(GONE):
                 raise StoreDamaged(f"{path / name} is not a part of a store: move it out of {path}")
             check_own(path / name, is_directory=name != "LOCK")
-
-
-def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
-    """All files that the catalog names are there and ours; what a crash left of others is removed (generations U2)."""
-    if not top.is_dir():
-        raise StorageError(f"{top} is missing: the catalog names journal {name}; restore it from a copy")
-    check_own(top, is_directory=True)
-    wanted = {f"{kept.order:06d}": kept for kept in generations if kept.has_rows or kept.has_log}
-    for found in os.listdir(top):
-        if found in wanted or found in (SPARE, SPARE + "-lock", "offsets"):
-            continue
-        if _LEFT.fullmatch(found) is None:
-            raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")
-        log.warning("orphan_removed path=%s", top / found)
-        remove_tree(top / found)
-    for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
-        for part in [directory, directory / "log"] if kept.has_log else [directory]:
-            if not part.is_dir():
-                raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
-            check_own(part, is_directory=True)
-        _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
-        if not kept.has_log and (directory / "log").exists():
-            remove_tree(directory / "log")
-        if not kept.has_rows:
-            for left in ("rows.mdb", "rows.mdb-lock"):
-                (directory / left).unlink(missing_ok=True)
-
-
-def _refuse_foreign(directory: Path, known: set[str]) -> None:
-    for name in os.listdir(directory):
-        if name not in known:
-            raise StoreDamaged(f"{directory / name} is not a part of a store: move it out of the store")
 
 
 def _after_fork() -> None:

@@ -209,7 +209,7 @@ class Tail:
             parts = payload(record)
             following = record.offset + parts.changes
             if following > wanted:
-                if only is not None and record.namespace != only:
+                if only and record.namespace != only:
                     self._pass(order, wanted, following - 1)
                 else:
                     events += events_of(record, parts, order, self._p.generations.blank)[wanted - record.offset :]

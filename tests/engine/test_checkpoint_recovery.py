@@ -13,6 +13,7 @@ import pytest
 import journal
 from journal import Put
 from journal.testing import ManualClock
+from tests.top import top
 
 Copy = Callable[[journal.Store], Path]
 
@@ -124,7 +125,7 @@ def test_work_goes_on_after_each_crash(tmp_path: Path, clock: ManualClock, crash
 
 
 def log_of(path: Path) -> Path:
-    return sorted((path / "pages" / "000001" / "log").iterdir())[-1]
+    return sorted((path / top() / "000001" / "log").iterdir())[-1]
 
 
 def end_of_log(path: Path) -> int:
@@ -132,8 +133,9 @@ def end_of_log(path: Path) -> int:
     return len(log_of(path).read_bytes().rstrip(b"\0"))
 
 
-def test_a_torn_tail_is_cut_off(tmp_path: Path, crashed: Copy) -> None:
+def test_a_torn_tail_is_cut_off(tmp_path: Path, crashed: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every number of bytes that may be missing of the last record: all before it is there, then the store goes on."""
+    monkeypatch.setattr("journal.engine.checkpoints.AFTER_S", 3600.0)
     with journal.open(tmp_path / "s", durability="interval", sync_interval="1h") as opened:
         pages = opened.journal("pages")
         pages.put("a", 1)
@@ -176,7 +178,7 @@ def test_rows_that_rotted_at_rest_are_named(tmp_path: Path) -> None:
     """After a clean close any flipped bit of rows.mdb is found at the next open."""
     with journal.open(tmp_path / "s") as opened:
         opened.journal("pages").put("a", bytes(5000))
-    rows = tmp_path / "s" / "pages" / "000001" / "rows.mdb"
+    rows = tmp_path / "s" / top() / "000001" / "rows.mdb"
     whole = rows.read_bytes()
     for at in (100, len(whole) // 2, len(whole) - 1):
         rotten = bytearray(whole)

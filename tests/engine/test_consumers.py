@@ -13,6 +13,7 @@ import journal
 from journal import CursorUnavailable, Invalid, Refused, Unacknowledged
 from journal.testing import ManualClock
 from tests.engine.following import SMALL, at, caught_up, fill_segments, keys, put
+from tests.top import top
 
 
 def test_what_was_not_acknowledged_comes_again_after_a_restart(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_torn_offset_log_is_cut(tmp_path: Path) -> None:
         put(pages, "a", "b")
         with caught_up(pages, consumer="audit") as feed:
             feed.ack(list(feed))
-    (path,) = (tmp_path / "s" / "pages" / "offsets").iterdir()
+    (path,) = (tmp_path / "s" / top() / "offsets").iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     with journal.open(tmp_path / "s") as store:
         assert [view.position for view in store.journal("pages").feeds()] == [at(-1)]
@@ -101,7 +102,7 @@ def test_a_damaged_offset_log_is_named_on_open(tmp_path: Path) -> None:
     with journal.open(tmp_path / "s") as store:
         pages = store.journal("pages")
         pages.feed(consumer="audit").close()
-    (path,) = (tmp_path / "s" / "pages" / "offsets").iterdir()
+    (path,) = (tmp_path / "s" / top() / "offsets").iterdir()
     data = bytearray(path.read_bytes())
     data[20] ^= 1
     path.write_bytes(data)

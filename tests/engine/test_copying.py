@@ -15,6 +15,7 @@ import journal
 from journal import Cursor, Unacknowledged
 from journal.engine import copying
 from journal.testing import ManualClock
+from tests.top import top
 
 
 def copy_of(pages: journal.Journal, name: str = "mirror", **options: Any) -> journal.Feed:
@@ -215,7 +216,7 @@ def test_no_file_of_a_copy_is_left(
         next(feed)
         copy = crashed(store)
     for path in (store.path, copy):
-        assert len(list((path / "pages" / "offsets").iterdir())) == 1
+        assert len(list((path / top() / "offsets").iterdir())) == 1
     with journal.open(copy, clock=clock) as again:
         assert again.journal("pages").feeds()[0].mode == "copy"
 

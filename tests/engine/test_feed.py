@@ -13,6 +13,7 @@ import journal
 from journal import Cursor, CursorUnavailable, Invalid
 from journal.testing import ManualClock
 from tests.engine.following import SMALL, at, caught_up, fill_segments, keys, put
+from tests.top import top
 
 
 def test_every_change_comes_in_order(pages: journal.Journal, clock: ManualClock) -> None:
@@ -55,7 +56,7 @@ def test_it_goes_over_segments(store: journal.Store) -> None:
             expected.append((f"k{n}", size))
             if n % 10 == 0:
                 store.checkpoint()
-        assert len(list((store.path / "pages" / "000001" / "log").iterdir())) > 3
+        assert len(list((store.path / top() / "000001" / "log").iterdir())) > 3
         assert [(e.key, len(e.data)) for e in caught_up(pages)] == expected
 
 

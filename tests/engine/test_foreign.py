@@ -15,6 +15,7 @@ from journal.engine import foreign
 from journal.engine.foreign import Found, LogFiles
 from journal.engine.segments import list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
+from tests.top import top
 
 
 def record(
@@ -193,7 +194,7 @@ def test_any_bytes_give_records_or_damage(tmp_path: Path, data: st.DataObject) -
 
 def log_of(store: journal.Store) -> Path:
     """The directory of its log."""
-    return store.path / "pages" / "000001" / "log"
+    return store.path / top() / "000001" / "log"
 
 
 def fill(store: journal.Store) -> int:

@@ -15,6 +15,7 @@ import journal
 from journal import Put
 from journal.testing import ManualClock
 from tests.engine.test_generations import live
+from tests.top import top
 
 
 @pytest.mark.parametrize("on_empty", ["delete", "reset", "truncate"])
@@ -33,10 +34,10 @@ def test_an_empty_file_is_deleted_kept_or_cut(tmp_path: Path, on_empty: str, wip
         assert live(pages) == [5] and pages.count() == 0
         pages.put("last", 1)
         assert store.check() == []
-        names = sorted(os.listdir(path / "pages"))
+        names = sorted(os.listdir(path / top()))
         assert names == (["000005"] if on_empty == "delete" else ["000005", "spare.mdb"])
         if on_empty != "delete" and wipe:
-            assert b"secret" not in (path / "pages" / "spare.mdb").read_bytes()
+            assert b"secret" not in (path / top() / "spare.mdb").read_bytes()
     with journal.open(path) as store:
         pages = store.journal("pages")
         assert [e.key for e in pages.scan()] == ["last"]
@@ -128,10 +129,10 @@ def test_a_file_that_is_ahead_of_the_replay(tmp_path: Path, clock: ManualClock) 
         pages.delete("k9", owner="g")
         expected = [(e.key, e.data, e.status, e.version, e.timeouts) for e in pages.scan()]
         buried = [b.entry.key for b in pages.buried()]
-        before = (path / "pages/000002/rows.mdb").read_bytes()
+        before = (path / f"{top()}/000002/rows.mdb").read_bytes()
         store.checkpoint()
         shutil.copytree(path, copy)
-        (copy / "pages/000002/rows.mdb").write_bytes(before)  # the active one's commit was lost
+        (copy / f"{top()}/000002/rows.mdb").write_bytes(before)  # the active one's commit was lost
     with journal.open(copy, clock=clock) as store:
         pages = store.journal("pages")
         assert [(e.key, e.data, e.status, e.version, e.timeouts) for e in pages.scan()] == expected
@@ -145,10 +146,10 @@ def test_leftovers_of_a_rotation_are_removed(tmp_path: Path) -> None:
     with journal.open(path) as store:
         store.journal("pages").put("a")
     for name in ("next", "000002", "000007.gone", "000007-log.gone", "000007-rows.gone"):
-        os.makedirs(path / "pages" / name / "log", mode=0o700)
+        os.makedirs(path / top() / name / "log", mode=0o700)
     with journal.open(path) as store:
         pages = store.journal("pages")
-        assert pages.count() == 1 and sorted(os.listdir(path / "pages")) == ["000001"]
-    os.makedirs(path / "pages" / "strange", mode=0o700)
+        assert pages.count() == 1 and sorted(os.listdir(path / top())) == ["000001"]
+    os.makedirs(path / top() / "strange", mode=0o700)
     with journal.open(path) as store, pytest.raises(journal.StorageError, match="strange"):
         store.journal("pages")

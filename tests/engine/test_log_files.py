@@ -6,10 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import journal
+from tests.top import top
 
 
 def segments(opened: journal.Store) -> list[Path]:
-    return sorted((opened.path / "pages" / "000001" / "log").iterdir())
+    return sorted((opened.path / top() / "000001" / "log").iterdir())
 
 
 def work(pages: journal.Journal, n: int, size: int = 500) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import journal
+from tests.top import top
 
 
 def modes(path: Path) -> dict[str, int]:
@@ -93,16 +94,17 @@ LINKED = [
     "LOCK",
     "catalog",
     "catalog/catalog.mdb",
-    "pages",
-    "pages/000001",
-    "pages/000001/rows.mdb",
-    "pages/000001/log",
+    "{top}",
+    "{top}/000001",
+    "{top}/000001/rows.mdb",
+    "{top}/000001/log",
 ]
 
 
 @pytest.mark.parametrize("name", LINKED)
 def test_symbolic_links_are_refused(path: Path, tmp_path: Path, name: str) -> None:
     """Wherever in the store; what the link leads to stays as it is."""
+    name = name.format(top=top())
     elsewhere = tmp_path / "elsewhere"
     (path / name).rename(elsewhere)
     before = {p: p.read_bytes() for p in [elsewhere, *elsewhere.rglob("*")] if p.is_file()}
@@ -114,7 +116,7 @@ def test_symbolic_links_are_refused(path: Path, tmp_path: Path, name: str) -> No
 
 def test_a_linked_segment_is_refused(path: Path, tmp_path: Path) -> None:
     """Also the files of the log."""
-    segment = next((path / "pages" / "000001" / "log").iterdir())
+    segment = next((path / top() / "000001" / "log").iterdir())
     segment.rename(tmp_path / "elsewhere")
     segment.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(journal.StorageError), journal.open(path) as opened:
@@ -130,7 +132,7 @@ def test_a_link_to_the_store_is_refused(path: Path, tmp_path: Path) -> None:
 
 def test_a_file_with_two_names_is_refused(path: Path, tmp_path: Path) -> None:
     """Somebody else could write through the other one."""
-    os.link(path / "pages" / "000001" / "rows.mdb", tmp_path / "other")
+    os.link(path / top() / "000001" / "rows.mdb", tmp_path / "other")
     with pytest.raises(journal.StorageError), journal.open(path) as opened:
         opened.journal("pages")
 
@@ -139,6 +141,7 @@ def test_a_file_with_two_names_is_refused(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LINKED)
 def test_files_of_another_user_are_refused(path: Path, name: str) -> None:
     """Wherever in the store."""
+    name = name.format(top=top())
     os.chown(path / name, 12345, -1)
     with pytest.raises(journal.StorageError), journal.open(path) as opened:
         opened.journal("pages")
@@ -198,13 +201,14 @@ def test_what_is_left_of_an_unfinished_journal_is_removed(path: Path) -> None:
         assert opened.check() == []
 
 
+@pytest.mark.alone(reason="merged journals lose their files together")
 def test_a_journal_whose_files_are_gone_is_an_error(path: Path) -> None:
     """The catalog names it: it is not silently made anew; the others open."""
-    (path / "pages").rename(path.parent / "away")
+    (path / top()).rename(path.parent / "away")
     with journal.open(path) as opened:
-        with pytest.raises(journal.StorageError, match="pages"):
+        with pytest.raises(journal.StorageError, match=top()):
             opened.journal("pages")
         assert opened.journal("other").put("a").outcome == "inserted"
-    (path.parent / "away").rename(path / "pages")
+    (path.parent / "away").rename(path / top())
     with journal.open(path) as opened:
         assert opened.journal("pages").count() == 1

@@ -1,0 +1,225 @@
+"""
+How the files of journals are made, checked and opened: one by one, or those that merged journals share.
+
+    <journal>/000001/…     a journal that has its files for itself
+    _merged/000001/…       what all merged journals of the store share
+    _gone-<number>/        what is left of a journal that was dropped; removed when the store is opened
+
+O1  A journal is named in the catalog when all its files are durable, and is not named there any more before they go.
+O2  A merged journal that is being dropped is listed as such until none of its rows is left, as of a durable checkpoint:
+    a crash in between is gone on with at the next open, and its name is not given to another one before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from journal.core.settings import MERGED, Settings, changed, changed_for_all
+from journal.engine import lmdbfile
+from journal.engine.catalog import Catalog, Listed
+from journal.engine.clock import EngineTime
+from journal.engine.disposal import SPARE
+from journal.engine.files import check_own, make_directory, remove_tree, sync_directory
+from journal.engine.generations import Kept, declared
+from journal.engine.keeper import Keeper
+from journal.engine.log import Log
+from journal.engine.look import Look
+from journal.engine.merged import Member, MergedLook, Merging, Sequence
+from journal.engine.pipeline import Pipeline
+from journal.engine.rowsfile import DATABASES
+from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
+
+log = logging.getLogger("journal.store")
+
+GONE = "_gone-"
+_LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows)?\.gone)?")
+"""What a crash in the middle of a rotation or a disposal may leave."""
+
+
+@dataclass(kw_only=True)
+class Opening:
+    """What a store opens its journals with. All methods on the keeper."""
+
+    path: Path
+    catalog: Catalog
+    keeper: Keeper
+    time: EngineTime
+    level: int
+    claim_level: int
+    sync_s: float
+    map_bytes: int
+    is_deep: bool
+    is_readonly: bool
+    sequence: Merging | None = None
+    """What merged journals share, when one of them is open."""
+
+    # -- settings -----------------------------------------------------------------------------------------------------
+
+    def change(self, name: str, given: dict[str, Any]) -> Settings:
+        """Settings that may be changed, kept."""
+        if self.is_readonly:
+            raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
+        listed = self.listed(name)
+        settings = changed_for_all(listed.settings, given) if name == MERGED else changed(listed.settings, given)
+        if settings != listed.settings:
+            self.catalog.set(name, listed._replace(settings=settings))
+        return settings
+
+    def listed(self, name: str) -> Listed:
+        """What the catalog says of a journal that is open."""
+        listed = self.catalog.get(name)
+        assert listed is not None
+        return listed
+
+    def _record(self, name: str, kept: list[Kept]) -> None:
+        self.catalog.set(name, self.listed(name)._replace(generations=kept))
+
+    def _look(self, name: str) -> list[Kept]:
+        """For one who looks: the generations that there are now."""
+        self.catalog.renew()
+        return self.listed(name).generations
+
+    def is_merged(self, name: str) -> bool:
+        """Whether a journal of the catalog is a merged one."""
+        return self.listed(name).settings.merged
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    def journal(self, name: str, given: dict[str, Any]) -> Pipeline:
+        """Open a journal, or make it."""
+        listed = self.catalog.get(name)
+        if self.is_readonly:
+            if listed is None:
+                raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.catalog.journals()}")
+            if given:
+                raise ReadOnly("the store was opened with readonly=True: settings cannot be changed")
+        settings = changed(None if listed is None else listed.settings, given)
+        if settings.merged:
+            return self._member(name, settings, listed)
+        return self._alone(name, settings, listed)
+
+    def _alone(self, name: str, settings: Settings, listed: Listed | None) -> Pipeline:
+        """A journal that has its files for itself, or what merged journals share."""
+        top = self.path / name
+        if self.is_readonly:
+            kind = MergedLook if name == MERGED else Look
+            return kind(top, name, settings, keeper=self.keeper, time=self.time, generations=partial(self._look, name))
+        if listed is None:
+            listed = Listed(settings, [Kept(1, self.time.now(), None, True, True, declared(settings))], {})
+            self._create(name, listed)
+        else:
+            listed = listed._replace(settings=settings)
+        _check_generations(top, name, listed.generations)
+        made = Sequence if name == MERGED else Pipeline
+        pipeline = made(
+            top, name, listed.settings, kept=listed.generations, keeper=self.keeper, time=self.time,
+            opening=self.catalog.opening, level=self.level, claim_level=self.claim_level, sync_s=self.sync_s,
+            map_bytes=self.map_bytes,
+        )  # fmt: skip
+        if isinstance(pipeline, Sequence):
+            pipeline.known = self.catalog.names()
+        pipeline.generations.record = partial(self._record, name)
+        pipeline.open(listed.digests, is_deep=self.is_deep)
+        try:
+            # The rows will change: their digests are taken back before they do (catalog A2).
+            self.catalog.set(name, listed._replace(digests={}))
+        except BaseException:
+            pipeline.close()
+            raise
+        return pipeline
+
+    def merged(self) -> Merging:
+        """What merged journals share, opened or made."""
+        if self.sequence is None:
+            listed = self.catalog.get(MERGED)
+            if listed is None and self.is_readonly:
+                raise NotFound(f"there are no merged journals in {self.path}: it has {self.catalog.journals()}")
+            pipeline = self._alone(MERGED, Settings() if listed is None else listed.settings, listed)
+            assert isinstance(pipeline, Merging)
+            pipeline.known = self.catalog.names()
+            self.sequence = pipeline
+        return self.sequence
+
+    def _member(self, name: str, settings: Settings, listed: Listed | None) -> Member:
+        shared = self.merged()
+        if listed is None:
+            listed = Listed(settings, [Kept(shared.order, self.time.now(), None, True, True, declared(settings))], {})
+            self.catalog.set(name, listed)
+            shared.known.add(name.encode())
+        elif settings != listed.settings:
+            self.catalog.set(name, listed._replace(settings=settings))
+        member = Member(shared, name, settings, listed.generations)
+        member.generations.record = partial(self._record, name)
+        return member
+
+    def _create(self, name: str, listed: Listed) -> None:
+        """Make the files of a new journal, then name it (O1, catalog A2)."""
+        top = self.path / name
+        if not make_directory(top):
+            log.warning("orphan_removed path=%s", top)
+            remove_tree(top)
+            make_directory(top)
+        directory = top / "000001"
+        make_directory(directory)
+        make_directory(directory / "log")
+        lmdbfile.create(directory / "rows.mdb", DATABASES)
+        first = Log(directory / "log", name.encode(), listed.settings.segment_bytes_max)
+        first.create()
+        first.close()
+        self.catalog.set(name, listed)
+
+    # -- dropping -----------------------------------------------------------------------------------------------------
+
+    def forget(self, name: str) -> Path:
+        """A journal that has its files for itself, and is closed, is no more: where its files are now (O1)."""
+        self.catalog.remove(name)
+        number = 0
+        while (gone := self.path / f"{GONE}{number}").exists():
+            number += 1
+        os.rename(self.path / name, gone)
+        sync_directory(self.path)
+        return gone
+
+    def sweep(self) -> None:
+        """Remove what is left of journals that were dropped."""
+        for found in sorted(self.path.iterdir()):
+            if found.name.startswith(GONE):
+                remove_tree(found)
+
+
+def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
+    """All files that the catalog names are there and ours; what a crash left of others is removed (generations U2)."""
+    if not top.is_dir():
+        raise StorageError(f"{top} is missing: the catalog names journal {name}; restore it from a copy")
+    check_own(top, is_directory=True)
+    wanted = {f"{kept.order:06d}": kept for kept in generations if kept.has_rows or kept.has_log}
+    for found in os.listdir(top):
+        if found in wanted or found in (SPARE, SPARE + "-lock", "offsets"):
+            continue
+        if _LEFT.fullmatch(found) is None:
+            raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")
+        log.warning("orphan_removed path=%s", top / found)
+        remove_tree(top / found)
+    for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
+        for part in [directory, directory / "log"] if kept.has_log else [directory]:
+            if not part.is_dir():
+                raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
+            check_own(part, is_directory=True)
+        _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
+        if not kept.has_log and (directory / "log").exists():
+            remove_tree(directory / "log")
+        if not kept.has_rows:
+            for left in ("rows.mdb", "rows.mdb-lock"):
+                (directory / left).unlink(missing_ok=True)
+
+
+def _refuse_foreign(directory: Path, known: set[str]) -> None:
+    for name in os.listdir(directory):
+        if name not in known:
+            raise StoreDamaged(f"{directory / name} is not a part of a store: move it out of the store")

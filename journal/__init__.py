@@ -15,6 +15,7 @@ from journal.engine.consumers import FeedView
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
+from journal.engine.merged_journals import MergedJournals
 from journal.engine.store import Store
 from journal.errors import (
     CursorUnavailable,
@@ -68,6 +69,7 @@ __all__ = [
     "LeaseLost",
     "Leased",
     "LogDamaged",
+    "MergedJournals",
     "NotFound",
     "NotOwner",
     "Put",

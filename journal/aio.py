@@ -28,10 +28,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import journal._open as _open
 from journal.core.events import Event
+from journal.engine.deferred import deferred
 from journal.engine.feed import Feed
+from journal.engine.following import Following
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
-from journal.engine.pipeline import Pipeline, deferred
+from journal.engine.merged_journals import MergedJournals
+from journal.engine.pipeline import Pipeline
 from journal.engine.store import Store
 from journal.errors import JournalError, LeaseLost, StoreClosed
 
@@ -263,7 +266,34 @@ class AsyncFeed(_Wrapped):
         return f"<Async{repr(self._wrapped)[1:]}"
 
 
-class AsyncJournal(_Wrapped):
+class _AsyncFollowing(_Wrapped):
+    """Feeds and their consumers."""
+
+    _wrapped: Following
+
+    feeds = _verb(Following.feeds)
+    remove_feed = _verb(Following.remove_feed)
+    mark_feed = _verb(Following.mark_feed)
+    skip_feed = _verb(Following.skip_feed)
+
+    async def feed(self, **options: Any) -> AsyncFeed:
+        """See Journal.feed."""
+        feed = await self._runner.run(lambda: self._wrapped.feed(**options))
+        return AsyncFeed(feed, self._runner, self._wrapped.name)
+
+
+class AsyncMergedJournals(_AsyncFollowing):
+    """All merged journals of a store together; see journal.MergedJournals."""
+
+    _wrapped: MergedJournals
+
+    counts = _verb(MergedJournals.counts)
+    rotate = _verb(MergedJournals.rotate)
+    generations = _verb(MergedJournals.generations)
+    statistics = _verb(MergedJournals.statistics)
+
+
+class AsyncJournal(_AsyncFollowing):
     """A journal whose verbs are coroutines; see journal.Journal for what they do."""
 
     _wrapped: Journal
@@ -289,10 +319,6 @@ class AsyncJournal(_Wrapped):
     extend = _verb(Journal.extend)
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
-    feeds = _verb(Journal.feeds)
-    remove_feed = _verb(Journal.remove_feed)
-    mark_feed = _verb(Journal.mark_feed)
-    skip_feed = _verb(Journal.skip_feed)
 
     @property
     def name(self) -> str:
@@ -337,11 +363,6 @@ class AsyncJournal(_Wrapped):
         while (entry := await self._runner.run(lambda: next(entries, _END))) is not _END:
             yield entry
 
-    async def feed(self, **options: Any) -> AsyncFeed:
-        """See Journal.feed."""
-        feed = await self._runner.run(lambda: self._wrapped.feed(**options))
-        return AsyncFeed(feed, self._runner, self._wrapped.name)
-
     async def work(self, **options: Any) -> AsyncIterator[AsyncLease]:
         """See Journal.work. Sleeps on a thread of its own; ends when the iterator is closed or the store is."""
         stop = threading.Event()
@@ -368,6 +389,11 @@ class AsyncStore(_Wrapped):
     statistics = _verb(Store.statistics)
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
+    drop = _verb(Store.drop)
+
+    async def merged(self, **settings: Any) -> AsyncMergedJournals:
+        """See Store.merged."""
+        return AsyncMergedJournals(await self._runner.run(lambda: self._wrapped.merged(**settings)), self._runner)
 
     async def journal(self, name: str, **settings: Any) -> AsyncJournal:
         """See Store.journal."""

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import journal
 from journal.core.settings import SHARED
 from journal.testing import ManualClock
 from tests import top
+
+settings.register_profile("journal", deadline=None)  # how long an example takes says nothing on a busy machine
+settings.load_profile("journal")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -61,6 +61,7 @@ def test_every_verb_has_its_coroutine() -> None:
     pairs = [
         (journal.Journal, journal.aio.AsyncJournal),
         (journal.Store, journal.aio.AsyncStore),
+        (journal.MergedJournals, journal.aio.AsyncMergedJournals),
         (journal.Lease, journal.aio.AsyncLease),
     ]
     values = {"settings", "wake", "path", *journal.Lease.__slots__}

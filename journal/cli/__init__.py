@@ -22,6 +22,7 @@ from journal.cli import (
     check,
     claim,
     done,
+    drop,
     feed,
     flags,
     generations,
@@ -37,7 +38,7 @@ from journal.cli import (
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
-    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed,
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed, drop,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from journal.cli.common import date, show
 from journal.core.cursor import Cursor
 from journal.core.events import MODES, OPS, Event, events_of
 from journal.core.record import Record
+from journal.core.settings import MERGED
 from journal.engine.foreign import Found, LogFiles
 from journal.errors import CursorUnavailable, Invalid, LogDamaged, NotFound, StorageError
 
@@ -122,6 +123,9 @@ def _source(word: str, name: str | None) -> Source:
         names = sorted(child.name for child in path.iterdir() if child.name != "catalog" and _generations(child))
         if name is None and len(names) == 1:
             name = names[0]
+        namespace = None
+        if name is not None and name not in names and MERGED in names:
+            name, namespace = MERGED, os.fsencode(name)
         if name not in names:
             found = "say which journal" if name is None else f"there is no journal {name!r}"
             raise NotFound(f"{found}: {word} has {', '.join(names) or 'none'}")
@@ -132,7 +136,7 @@ def _source(word: str, name: str | None) -> Source:
         ]
     except OSError as e:
         raise StorageError(f"cannot read {word}: {e.strerror}") from e
-    return Source(path, logs, None, is_bare=False)
+    return Source(path, logs, namespace, is_bare=False)
 
 
 def _bare(path: Path, name: str | None) -> Source:

@@ -24,4 +24,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"\n{name}")
         for what, number in numbers.items():
             print(f"  {what:20} {'-' if number is None else number}")
+    if merged := statistics["merged"]:
+        print("\nmerged journals, together")
+        for what, number in merged.items():
+            if what != "counts":
+                print(f"  {what:20} {number}")
+        for name, number in merged["counts"].items():
+            print(f"    {name:18} {number} entries")
     return 0

@@ -23,6 +23,7 @@ from journal.engine.arguments import consumer_name, status_of
 from journal.engine.consuming import Consuming
 from journal.engine.following import Following
 from journal.engine.lease import Lease
+from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.pipeline import Pipeline
 from journal.engine.producing import Producing
 from journal.engine.reads import Reads
@@ -204,7 +205,8 @@ def lower(p: Pipeline, name: str) -> None:
 
     def make() -> tuple[None, int]:
         now = p.enter()
-        if not any(flag == name.encode() for flag, _ in p.flags()):
+        state = p.state.state_of(OWN) if isinstance(p.state, Namespaces) else p.state
+        if not any(flag == name.encode() for flag, _ in state.rows(b"flags")):
             raise NotFound(f"there is no flag {name!r} on journal {p.name}")
         effect = fx.Lower(name)
         return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)

@@ -14,7 +14,7 @@ G3  Timers: `timer_at` of the sequence is not later than that of any member in u
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, TypeVar
@@ -65,10 +65,6 @@ class Merging(Pipeline):
         state = Namespaces(generations)
         state.used = self.members
         return state
-
-    def flags(self) -> Iterator[tuple[bytes, bytes]]:
-        """The flags that belong to no member."""
-        return self.state.state_of(OWN).rows(b"flags")
 
     def timer_of(self, member: Member, date: int) -> None:
         """A member's timer is due at this date (G3)."""

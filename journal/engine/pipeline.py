@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,31 +28,23 @@ from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
 from journal.engine.consumers import Consumers
+from journal.engine.deferred import deferred
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
-from journal.engine.levels import FULL, LEVELS, NONE, OS
+from journal.engine.levels import FULL, NONE, OS, level_named
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
 from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
-from journal.errors import Invalid, JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
+from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
 RETRY_S = 1.0
 TIMER_MAX_S = 60.0
-
-
-class Deferred(threading.local):
-    """Set by journal.aio on its own thread: syncs are collected and waited for together."""
-
-    waits: dict[Pipeline, int] | None = None
-
-
-deferred = Deferred()
 
 
 class Pipeline:
@@ -348,10 +340,6 @@ class Pipeline:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
         self.log.keep_from = max(self.consumers.keep_from(), self.retention.floor)
 
-    def flags(self) -> Iterator[tuple[bytes, bytes]]:
-        """The flags that are up, by name."""
-        return self.state.rows(b"flags")
-
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""
         if date < self.timer_at:
@@ -368,12 +356,7 @@ class Pipeline:
 
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
-        if durability is None:
-            return default
-        level = LEVELS.get(durability) if type(durability) is str else None
-        if level is None:
-            raise Invalid(f"durability is {durability!r}: it must be one of {', '.join(LEVELS)}")
-        return level
+        return default if durability is None else level_named(durability)
 
     def _attend(self) -> None:
         """Make the checkpoint that callers must wait for, or get over a change that was cut short (P2)."""

@@ -36,7 +36,7 @@ from journal.engine.dropping import clear_step, finish
 from journal.engine.files import OwnerLock, check_own, make_directory, storage_error
 from journal.engine.journal import Journal, lower
 from journal.engine.keeper import Keeper
-from journal.engine.levels import FULL, LEVELS, OS
+from journal.engine.levels import FULL, OS, level_named
 from journal.engine.member import MemberConsumers
 from journal.engine.merged import Member, Sequence
 from journal.engine.merged_journals import MergedJournals
@@ -62,15 +62,13 @@ def open_store(
     map_bytes: int = lmdbfile.MAP_BYTES,
 ) -> Store:
     """Make or open a store and own it, or look at one."""
-    if type(durability) is not str or durability not in LEVELS:
-        raise Invalid(f"durability is {durability!r}: it must be one of {', '.join(LEVELS)}")
+    level = level_named(durability)
     if claims not in ("os", "full"):
         raise Invalid(f"claims is {claims!r}: it must be 'os' (a power cut may forget a claim) or 'full'")
     if verify not in VERIFY:
         raise Invalid(f"verify is {verify!r}: it must be one of {', '.join(VERIFY)}")
     if type(map_bytes) is not int or map_bytes < 1 << 20:
         raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
-    level = LEVELS[durability]
     interval = duration_ms(sync_interval, "sync_interval")
     return Store(
         Path(path).absolute(),

@@ -343,3 +343,12 @@ def test_a_reader_that_goes_away_is_no_error(path: Path) -> None:
     process.stderr.close()
     assert process.wait(30) == 0
     assert err == b""
+
+
+def test_one_merged_journal_is_shown_out_of_many(run: Run, tmp_path: Path) -> None:
+    """By its name; all of them without."""
+    with journal.open(tmp_path / "s") as store:
+        for name in ("a", "b", "a"):
+            store.journal(name, merged=True).put(f"k-{name}")
+    assert [each["key"] for each in run("log", "show", tmp_path / "s", "a", "--json").json] == ["k-a", "k-a"]
+    assert len(run("log", "show", tmp_path / "s", "--json").json) == 3

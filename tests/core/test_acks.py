@@ -116,3 +116,50 @@ def test_a_plain_set_agrees(high: int, order: list[int], is_reread: bool) -> Non
         assert [acks.has(at(n)) for n in range(high + 1)] == [n in model for n in range(high + 1)]
         runs = acks.runs()
         assert all(a[2] + 1 < b[1] for a, b in pairwise(runs))
+
+
+@given(
+    kinds=st.lists(st.sampled_from("ep"), min_size=1, max_size=40),
+    sizes=st.lists(st.integers(1, 7), min_size=1, max_size=10),
+    data=st.data(),
+)
+def test_changes_without_an_event_count_as_acknowledged(
+    kinds: list[str], sizes: list[int], data: st.DataObject
+) -> None:
+    """Whatever is acknowledged in whatever order, over two generations, with re-reading: as if they were, and no more."""
+    split = data.draw(st.integers(0, len(kinds)))
+    cursors = [at(i) for i in range(split)] + [at(i, 2) for i in range(len(kinds) - split)]
+    acks = Acks(at(-1))
+    acked: set[Cursor] = set()
+    delivered_to = 0
+
+    def read(begin: int, end: int) -> None:
+        """What the tail tells of a page: where a generation ends, and runs without an event."""
+        for i in range(begin, end):
+            if i == split:
+                acks.cross(cursors[i - 1] if split else at(-1), at(-1, 2))
+            if kinds[i] == "p":
+                acks.pass_over(cursors[i].order, cursors[i].offset, cursors[i].offset)
+        acks.delivered(acks.high)
+
+    while delivered_to < len(kinds):
+        page = min(delivered_to + data.draw(st.sampled_from(sizes)), len(kinds))
+        read(delivered_to, page)
+        for i in range(delivered_to, page):
+            if kinds[i] == "e":
+                acks.delivered(cursors[i])
+                if data.draw(st.booleans()):
+                    acks.ack(cursors[i])
+                    acked.add(cursors[i])
+        delivered_to = page
+        if data.draw(st.integers(0, 4)) == 0:  # something failed: read again from the position
+            acks.rewind()
+            begin = next((i for i, c in enumerate(cursors) if c > acks.position), len(cursors))
+            read(begin, delivered_to)
+        seen = cursors[:delivered_to]
+        is_free = [kind == "p" or cursor in acked for kind, cursor in zip(kinds, seen, strict=False)]
+        assert [acks.has(cursor) for cursor in seen] == is_free
+        assert acks.unacked == is_free.count(False)
+        stop = next((i for i, free in enumerate(is_free) if not free), len(seen))
+        assert acks.position >= (cursors[stop - 1] if stop else at(-1))
+        assert stop == len(seen) or acks.position < seen[stop]

@@ -119,7 +119,8 @@ def deal(buckets: int, consumers: Sequence[str], before: Dealt | None = None) ->
         return {}
     ranges = _split(buckets, min(buckets, len(consumers)))
     taken = _kept({name: before[name] for name in consumers if name in before} if before else {}, ranges)
-    free = iter([part for part in ranges if part not in taken.values()])
+    given = set(taken.values())
+    free = iter([part for part in ranges if part not in given])
     return {name: taken[name] if name in taken else next(free, None) for name in consumers}
 
 

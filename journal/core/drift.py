@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections import deque
 from math import isfinite, sqrt
-from statistics import median
 from typing import Any, NamedTuple
 
+from journal.core.spread import median
 from journal.core.times import DurationLike, duration_ms
 from journal.errors import Invalid
 

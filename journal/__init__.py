@@ -38,6 +38,7 @@ from journal.errors import (
     Unacknowledged,
     VersionMismatch,
 )
+from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,8 @@ __all__ = [
     "LogDamaged",
     "NotFound",
     "NotOwner",
+    "Producer",
+    "Published",
     "Put",
     "PutResult",
     "ReadOnly",

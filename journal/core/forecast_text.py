@@ -1,7 +1,8 @@
 """
 A forecast as a table for people: a line for each step, with a bar; `!` where it is a spike.
 
-X1  No line is wider than `width`, as long as that leaves room for the columns. ASCII only: every terminal and log can show it.
+X1  No line is wider than `width`, as long as dates and counts fit into it: first the bars become shorter, then fewer priorities are
+    named. ASCII only: every terminal and log can show it.
 X2  Steps on end in which nothing falls due are one line.
 """
 
@@ -26,12 +27,15 @@ Line = tuple[str, str, str, str, str, int]
 
 def render(forecast: Forecast, width: int = WIDTH) -> str:
     """The table."""
-    lines = [("due (UTC)", "entries", "processing", "priorities", "", 0), *_lines(forecast)]
-    sizes = [max(len(str(line[n])) for line in lines) for n in range(5)]
-    room = max(_BAR_MIN, width - sum(sizes) - 5 * 2)
-    most = max((line[5] for line in lines), default=0) or 1
+    for named in range(_PRIORITIES, -1, -1):
+        lines = [("due (UTC)", "entries", "processing", "priorities" if named else "", "", 0), *_lines(forecast, named)]
+        sizes = [max(len(str(line[n])) for line in lines) for n in range(5)]
+        room = width - sum(sizes) - 5 * 2
+        if room >= _BAR_MIN:
+            break
+    most = max(line[5] for line in lines) or 1
     title = f"{forecast.total} entries, in steps of {duration_text(forecast.step_ms)}"
-    return "\n".join([title, *(_row(line, sizes, room, most) for line in lines)])
+    return "\n".join([title, *(_row(line, sizes, max(room, _BAR_MIN), most) for line in lines)])
 
 
 def duration_text(ms: int) -> str:
@@ -50,9 +54,9 @@ def _row(line: Line, sizes: list[int], room: int, most: int) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _lines(forecast: Forecast) -> list[Line]:
+def _lines(forecast: Forecast, named: int) -> list[Line]:
     spikes = forecast.spikes()
-    lines = [_line("overdue", forecast.overdue)]
+    lines = [_line("overdue", forecast.overdue, named)]
     for is_empty, group in groupby(forecast.steps, key=lambda step: not step.counts):
         steps = list(group)
         if is_empty and len(steps) > 1:
@@ -61,16 +65,16 @@ def _lines(forecast: Forecast) -> list[Line]:
             continue
         for step in steps:
             mark = "!" if any(spike.start <= step.start < spike.end for spike in spikes) else ""
-            lines.append(_line(_date(step.start, forecast.step_ms), step, mark))
-    return [*lines, (*_line("later", forecast.later)[:5], 0)]  # what comes some time has no place in the drawing
+            lines.append(_line(_date(step.start, forecast.step_ms), step, named, mark))
+    return [*lines, (*_line("later", forecast.later, named)[:5], 0)]  # what comes some time has no place in the drawing
 
 
-def _line(when: str, load: Load, mark: str = "") -> Line:
+def _line(when: str, load: Load, named: int, mark: str = "") -> Line:
     by_priority = load.by_priority
-    most = sorted(by_priority, key=lambda priority: (-by_priority[priority], priority))[:_PRIORITIES]
-    named = [f"{priority}: {by_priority[priority]}" for priority in sorted(most)]
+    most = sorted(by_priority, key=lambda priority: (-by_priority[priority], priority))[:named]
+    counts = [f"{priority}: {by_priority[priority]}" for priority in sorted(most)]
     rest = load.total - sum(by_priority[priority] for priority in most)
-    priorities = ", ".join([*named, f"others: {rest}"] if rest else named)
+    priorities = ", ".join([*counts, f"others: {rest}"] if rest and named else counts)
     processing = load.by_status["P"]
     return when, str(load.total), str(processing) if processing else "", priorities, mark, load.total
 

@@ -160,7 +160,7 @@ def test_it_goes_through_json() -> None:
 def test_the_table() -> None:
     """A line for each step, empty ones together, a bar to the largest, a mark at the spike."""
     rows = at(-1, -1) + at(-1, priority=20, status="P") + at(*[5] * 9) + at(*[65] * 40, priority=0) + at(9999)
-    assert render(forecast(rows, now=NOW, step="1m", horizon="10m"), width=75).splitlines() == [
+    assert render(forecast(rows, now=NOW, step="1m", horizon="10m"), width=79).splitlines() == [
         "53 entries, in steps of 1m",
         "due (UTC)                       entries  processing  priorities",
         "overdue                               3           1  20: 1, 100: 2     #",
@@ -182,7 +182,10 @@ def test_many_priorities_are_summed_up() -> None:
     rows = (
         at(1, 1, 1, priority=9) + at(1, priority=1) + at(1, 1, priority=5) + at(1, 1, priority=200) + at(1, priority=7)
     )
-    assert "5: 2, 9: 3, 200: 2, others: 2" in str(forecast(rows, now=NOW, horizon="1m"))
+    found = forecast(rows, now=NOW, horizon="1m")
+    assert "  5: 2, 9: 3, 200: 2, others: 2  " in str(found)
+    assert "  5: 2, 9: 3, others: 4  " in render(found, 80)
+    assert "priorities" not in render(found, 60)
 
 
 def test_short_steps_show_milliseconds() -> None:

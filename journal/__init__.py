@@ -39,6 +39,7 @@ from journal.errors import (
     Unacknowledged,
     VersionMismatch,
 )
+from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,8 @@ __all__ = [
     "MergedJournals",
     "NotFound",
     "NotOwner",
+    "Producer",
+    "Published",
     "Put",
     "PutResult",
     "ReadOnly",

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.errors",),
     ("journal.core",),
     ("journal.engine",),
+    ("journal.roles",),
     ("journal.net",),
     ("journal", "journal._open", "journal.aio", "journal.testing"),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),

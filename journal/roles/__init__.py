@@ -1,0 +1,1 @@
+"""Producers and consumers: who puts entries and who works on them, over the verbs of a journal."""

@@ -1,0 +1,304 @@
+"""A producer: it publishes once, has the say over its group's entries, and none over others'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import journal
+from journal import Producer
+from journal.core.ids import created
+from journal.core.rights import RIGHTS, Action, Role, Status
+from journal.core.rows import pack_data, unpack_data
+from journal.roles.producer import _is_same
+from journal.testing import ManualClock
+
+
+@pytest.fixture
+def billing(pages: journal.Journal) -> Producer:
+    return Producer(pages, group="billing")
+
+
+@pytest.fixture
+def mail(pages: journal.Journal) -> Producer:
+    return Producer(pages, group="mail")
+
+
+# -- publishing --------------------------------------------------------------------------------------------------------
+
+
+def test_published_now_at_and_in(billing: Producer, clock: ManualClock, pages: journal.Journal) -> None:
+    """The engine reckons; the entry belongs to the group."""
+    now = clock.now()
+    later = datetime.fromtimestamp(now / 1000, UTC) + timedelta(seconds=9)
+    assert billing.publish(1, key="now").process_date == now
+    assert billing.publish(2, key="in", delay="5s").process_date == now + 5000
+    assert (
+        billing.publish(3, key="at", process_date=later, priority=7, expiration=now + 10**6).process_date == now + 9000
+    )
+    entries = {entry.key: entry for entry in pages.scan()}
+    assert {entry.owner for entry in entries.values()} == {"billing"}
+    assert (entries["at"].priority, entries["at"].expiration, entries["at"].data) == (7, now + 10**6, 3)
+
+
+def test_what_is_returned_is_what_is_stored(billing: Producer, pages: journal.Journal) -> None:
+    """Key, outcome, version, date, priority, and the place in the log."""
+    first, second = billing.publish("a", key="a"), billing.publish("b", key=b"b")
+    for published in (first, second):
+        entry = pages.get(published.key)
+        assert entry is not None
+        assert (published.outcome, published.version) == ("inserted", entry.version)
+        assert (published.process_date, published.priority) == (entry.process_date, entry.priority)
+    assert second.cursor == pages.durable_cursor
+    assert first.cursor is not None and second.cursor is not None and first.cursor < second.cursor
+
+
+def test_a_key_is_made_where_none_is_given(billing: Producer, clock: ManualClock) -> None:
+    """In the order of publication, telling the engine's time."""
+    keys = [billing.publish(n).key for n in range(3)]
+    clock.advance(1000)
+    keys.append(billing.publish(3).key)
+    assert keys == sorted(keys) and len(set(keys)) == 4
+    assert [created(key) for key in keys] == [clock.now() - 1000] * 3 + [clock.now()]
+
+
+def test_a_schema_may_form_the_key(store: journal.Store) -> None:
+    """Then none is made, and a repetition is one although the defaults were filled in."""
+    schema = journal.Schema([journal.Field("uri", "text"), journal.Field("n", "int64", default=3)], key="uri")
+    producer = Producer(store.journal("typed", schema=schema), group="g")
+    assert producer.publish({"uri": "/home"}).key == "/home"
+    assert producer.publish({"uri": "/home"}).outcome == "exists"
+    assert producer.publish({"n": 3, "uri": "/home"}, key="/home").outcome == "exists"
+    with pytest.raises(journal.KeyExists):
+        producer.publish({"uri": "/home", "n": 4})
+    with pytest.raises(journal.Invalid):
+        producer.publish({"n": 4})
+    assert producer.journal.count() == 1
+
+
+def test_a_schema_without_a_key_leaves_it_to_us(store: journal.Store) -> None:
+    """A fresh one, and the data is checked all the same."""
+    schema = journal.Schema([journal.Field("uri", "text")])
+    producer = Producer(store.journal("typed", schema=schema), group="g")
+    assert created(producer.publish({"uri": "/home"}).key) is not None
+    with pytest.raises(journal.Invalid):
+        producer.publish({"url": "/home"})
+
+
+# -- repeating ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_repetition_succeeds_and_changes_nothing(
+    billing: Producer, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Whoever did not get an answer asks again; dates count from the first time."""
+    key = billing.new_key()
+    first = billing.publish({"n": [1, 2]}, key=key, delay="5s")
+    before, cursor = pages.get(key), pages.durable_cursor
+    clock.advance(1000)
+    second = billing.publish({"n": (1, 2)}, key=key, delay="5s")
+    assert second == first._replace(outcome="exists", cursor=None)
+    assert (pages.get(key), pages.durable_cursor, pages.count()) == (before, cursor, 1)
+
+
+def test_another_producer_of_the_group_may_repeat(billing: Producer, pages: journal.Journal) -> None:
+    """It is the group that owns: the first one may have died."""
+    billing.publish(1, key="a")
+    assert Producer(pages, group="billing").publish(1, key="a").outcome == "exists"
+
+
+def test_a_repetition_after_a_restart(tmp_path: Path) -> None:
+    """What was published is there after a reopen, and so is the answer."""
+    for outcome in ("inserted", "exists"):
+        with journal.open(tmp_path / "store") as store:
+            assert Producer(store.journal("pages"), group="g").publish({"a": 1}, key="k").outcome == outcome
+
+
+def test_a_repetition_while_it_is_processed(billing: Producer, pages: journal.Journal) -> None:
+    """It exists, and no successor is queued behind it."""
+    billing.publish(1, key="a")
+    lease = pages.claim()
+    assert lease is not None
+    assert billing.publish(1, key="a").outcome == "exists"
+    lease.done()
+    assert pages.count() == 0
+
+
+def test_a_repetition_of_one_that_was_moved(billing: Producer) -> None:
+    """The same data is the same publication, wherever it stands by now."""
+    billing.publish(1, key="a")
+    moved = billing.move("a", delay="1h", priority=3)
+    again = billing.publish(1, key="a")
+    assert (again.outcome, again.process_date, again.priority) == ("exists", moved.process_date, 3)
+
+
+@pytest.mark.parametrize("data", [2, "1", 1.0, True, None, [1], {"a": 1}], ids=repr)
+def test_other_data_is_no_repetition(billing: Producer, pages: journal.Journal, data: Any) -> None:
+    """KeyExists, and what is there stays."""
+    billing.publish(1, key="a")
+    before = pages.get("a")
+    with pytest.raises(journal.KeyExists, match="other data"):
+        billing.publish(data, key="a")
+    assert pages.get("a") == before
+
+
+def test_anothers_entry_is_no_repetition(billing: Producer, mail: Producer, pages: journal.Journal) -> None:
+    """Not with the same data either; nor one that belongs to nobody."""
+    mail.publish(1, key="a")
+    pages.put("b", 1)
+    for key in ("a", "b"):
+        with pytest.raises(journal.KeyExists, match="does not belong to 'billing'"):
+            billing.publish(1, key=key)
+    assert [entry.owner for entry in pages.scan()].count("billing") == 0
+
+
+def test_one_that_is_finished_in_between_is_not_taken_for_ours(
+    billing: Producer, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the refusal and the look somebody was done with it: nobody can tell what it was."""
+    billing.publish(1, key="a")
+    monkeypatch.setattr(pages, "get", lambda key: None)
+    with pytest.raises(journal.KeyExists, match="finished by now"):
+        billing.publish(1, key="a")
+
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(DATA, DATA)
+def test_the_same_data_is_what_is_stored_alike(a: Any, b: Any) -> None:
+    """As many bytes as they are, but for the order of keys."""
+
+    def ordered(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: ordered(value[key]) for key in sorted(value)}
+        return [ordered(one) for one in value] if isinstance(value, list) else value
+
+    assert _is_same(unpack_data(pack_data(a)), a)
+    is_zero = repr(a).replace("-0.0", "0.0") != repr(a) or repr(b).replace("-0.0", "0.0") != repr(b)
+    if not is_zero:  # they are equal, and differ in a bit
+        assert _is_same(a, b) == (pack_data(ordered(a)) == pack_data(ordered(b)))
+
+
+# -- the say over one's own --------------------------------------------------------------------------------------------
+
+
+def test_its_own_entries(billing: Producer) -> None:
+    """Read, merge, move, delete."""
+    billing.publish(1, key="a")
+    assert billing.put("a", 2).outcome == "merged"
+    assert billing.move("a", priority=3).priority == 3
+    entry = billing.get("a")
+    assert entry is not None and (entry.data, entry.owner) == (2, "billing")
+    assert (billing.delete("a"), billing.delete("a"), billing.get("a")) == (True, False, None)
+    with pytest.raises(journal.NotFound):
+        billing.move("a", priority=1)
+
+
+def test_others_entries(billing: Producer, mail: Producer, pages: journal.Journal) -> None:
+    """Nothing at all, and they stay as they were; not even their data is told."""
+    mail.publish({"secret": 1}, key="a")
+    before = pages.get("a")
+    calls: list[Callable[[], object]] = [
+        lambda: billing.get("a"),
+        lambda: billing.put("a", 2),
+        lambda: billing.move("a", priority=1),
+        lambda: billing.delete("a"),
+    ]
+    for call in calls:
+        with pytest.raises(journal.NotOwner) as caught:
+            call()
+        assert "secret" not in str(caught.value)
+    assert pages.get("a") == before
+
+
+def test_what_nobody_owns(billing: Producer, pages: journal.Journal) -> None:
+    """Is everybody's."""
+    pages.put("a", 1)
+    assert billing.get("a") == pages.get("a")
+    assert billing.move("a", priority=1).priority == 1
+    assert billing.delete("a")
+
+
+@pytest.mark.parametrize("status", list(Status), ids=str)
+@pytest.mark.parametrize("role", [Role.OWNER, Role.OTHER_PRODUCER], ids=str)
+def test_the_table_of_rights_for_reading(
+    billing: Producer, mail: Producer, pages: journal.Journal, role: Role, status: Status
+) -> None:
+    """The cells of the table that a journal itself does not look at."""
+    billing.publish(1, key="a", delay="1h" if status is Status.WAITING else 0)
+    if status is Status.PROCESSING:
+        assert pages.claim() is not None
+    producer = billing if role is Role.OWNER else mail
+    refusal = RIGHTS[role, Action.READ, status]
+    if refusal is None:
+        assert producer.get("a") == pages.get("a")
+        return
+    with pytest.raises(refusal, match=str(status)):
+        producer.get("a")
+
+
+def test_nothing_is_changed_under_a_lease(billing: Producer, pages: journal.Journal, clock: ManualClock) -> None:
+    """Until the very millisecond of its deadline; reading is allowed."""
+    billing.publish(1, key="a")
+    assert pages.claim(lease=1000) is not None
+    for call in (lambda: billing.move("a", priority=1), lambda: billing.delete("a")):
+        with pytest.raises(journal.Leased):
+            call()
+    entry = billing.get("a")
+    assert entry is not None and entry.status == "P"
+    clock.advance(999)
+    with pytest.raises(journal.Leased):
+        billing.delete("a")
+    clock.advance(1)
+    assert billing.delete("a")
+
+
+def test_a_change_of_what_one_has_read(billing: Producer) -> None:
+    """With its version; VersionMismatch when somebody was faster."""
+    version = billing.publish(1, key="a").version
+    assert billing.move("a", delay="1h", version=version).version > version
+    with pytest.raises(journal.VersionMismatch):
+        billing.delete("a", version=version)
+
+
+# -- making one --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "group", [None, "", 7, "x" * 256, "\udcff"], ids=["none", "empty", "number", "long", "surrogate"]
+)
+def test_wrong_groups(pages: journal.Journal, group: Any) -> None:
+    """A text of 1 to 255 bytes."""
+    with pytest.raises(journal.Invalid):
+        Producer(pages, group=group)
+
+
+def test_it_needs_a_journal(store: journal.Store) -> None:
+    """Not a store, and not a name."""
+    for wrong in (store, "pages", None):
+        with pytest.raises(journal.Invalid, match=r"Store\.journal"):
+            Producer(wrong, group="g")  # type: ignore[arg-type]
+
+
+def test_it_says_who_it_is(billing: Producer) -> None:
+    """For logs."""
+    assert repr(billing) == "<Producer billing of pages>"
+
+
+def test_durability_may_be_chosen(billing: Producer) -> None:
+    """As for every put; what does not exist is refused."""
+    assert billing.publish(1, key="a", durability="none").outcome == "inserted"
+    with pytest.raises(journal.Invalid):
+        billing.publish(1, key="b", durability="much")
+    assert billing.get("b") is None

@@ -151,7 +151,7 @@ class Store:
                     self._keeper.call(journal._p.generations.use_schema)
                 return journal
             if name in self._keeper.call(self._catalog.dropping):
-                self._finish_drop(name)
+                self.merged()
             try:
                 pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
@@ -161,6 +161,8 @@ class Store:
                 if isinstance(pipeline, Member):
                     pipeline.begin()
                 pipeline.enter()
+            if isinstance(pipeline, Member):
+                self.merged()
             if settings and not self._is_readonly:
                 self._keeper.call(pipeline.generations.use_schema)
             return journal
@@ -181,6 +183,8 @@ class Store:
                 except OSError as e:
                     raise storage_error(e, f"cannot open the merged journals in {self.path}") from e
                 self._merged = MergedJournals(sequence)
+                for name in [] if self._is_readonly else self._keeper.call(self._catalog.dropping):
+                    self._finish_drop(name)
             if settings:
                 self._merged._use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
             return self._merged

@@ -203,7 +203,7 @@ def test_every_verb_has_events() -> None:
         fx.Release(OLD, 3, *pair(NEW)), fx.Timeout(OLD, "a", 3, 2, 1),
         fx.Bury(OLD, 3, NAME, BURIED, "a", 9, None, None, None), fx.Retry(NAME, *pair(NEW)), fx.Delete(OLD, "a"),
         fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
-        fx.Carry([*pair(NEW)], [], []), fx.Raise("feed", "look", 9),
+        fx.Carry([*pair(NEW)], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
     ]  # fmt: skip
     assert {type(sample) for sample in samples} == set(fx.VERBS)
     for sample in samples:

@@ -116,7 +116,8 @@ class Worker:
 def run(store_path: Path, shape: Shape, calls: int, marks_path: Path, *, now: int, threads: int) -> None:
     """Open a store and let the threads work on it. Stamps go on where earlier runs ended."""
     store = journal.open(store_path, durability=shape.durability, claims=shape.claims, clock=ManualClock(now))
-    pages = store.journal(NAME, **{**shape.settings, "merge": "merge"})
+    shape.journal(store)
+    pages = store.journal(NAME, merge="merge")
     marks = os.open(marks_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     first = max((stamp for line in _lines(marks_path) for _, stamp in line.get("puts", [])), default=0)
     os.write(marks, b'{"when": "open", "verb": "open"}\n')

@@ -12,6 +12,8 @@ from typing import Any
 
 import journal
 from journal.core.rows import decode_successor
+from journal.engine.merged import Member
+from journal.engine.namespaces import OWN
 
 
 def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
@@ -22,8 +24,28 @@ def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
     lines += _behind(pages)
     if is_token_shown:
         lines += [f"finished {token}" for token in pages._p.state.finished.tokens]
+    lines += _neighbours(pages)
     lines += [f"buried {_columns(found.entry)} {found.reason!r} {found.date}" for found in pages.buried()]
     return sorted(lines)
+
+
+def _neighbours(pages: journal.Journal) -> list[str]:
+    """What the other merged journals have, as it is stored; `at` and the checksum are no part of it."""
+    p = pages._p
+    if not isinstance(p, Member):
+        return []
+    lines = []
+    with p.lock:
+        p.enter()
+        for name in p.shared.state.names():
+            if name in (p.own, OWN):
+                continue
+            state = p.shared.state.state_of(name)
+            state.flush()
+            for primary, value in state.rows(b"entries"):
+                row = state.counted(state.row(primary, value))._replace(at=0)
+                lines.append(f"{name.decode()} {primary in state.leases.by_primary} {_short(row)}")
+    return lines
 
 
 def _behind(pages: journal.Journal) -> list[str]:

@@ -23,7 +23,7 @@ import journal
 from journal.testing import ManualClock
 from tests.crash.dump import difference, digest, dump
 from tests.crash.marks import Mark
-from tests.crash.program import NAME, Shape
+from tests.crash.program import Shape
 
 PROBE = "crash-probe"
 logging.getLogger("journal").setLevel(logging.CRITICAL)  # a recovery reports every torn tail: thousands of them here
@@ -60,7 +60,7 @@ def recover(path: Path, shape: Shape, now: int) -> Recovered:
 def reopened(path: Path, shape: Shape, now: int) -> Iterator[tuple[journal.Store, journal.Journal]]:
     """A store and its journal, opened for a look."""
     with journal.open(path, durability="full", claims=shape.claims, clock=ManualClock(now)) as store:
-        yield store, store.journal(NAME, **shape.settings)
+        yield store, shape.journal(store)
 
 
 def _use(pages: journal.Journal) -> int:

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 import journal
+from journal.core.settings import SHARED
 from journal.testing import ManualClock
 from tests.crash.collide import twin
 
@@ -22,6 +23,7 @@ START_MS = 1_700_000_000_000
 FAR_MS = START_MS + 20 * 365 * 86_400_000
 LEASE = "9000d"
 NAME = "work"
+NEIGHBOURS = ("wor", "work-2", "z")
 
 _LONG = b"two blocks of sixteen bytes each"
 KEYS: tuple[str | bytes, ...] = (
@@ -52,6 +54,19 @@ class Shape:
     @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
+
+    @property
+    def is_merged(self) -> bool:
+        """Some programs work on one of several merged journals."""
+        return self.seed % 4 == 3
+
+    def journal(self, store: journal.Store) -> journal.Journal:
+        """The journal that the program works on, declared as it wants it."""
+        if not self.is_merged:
+            return store.journal(NAME, **self.settings)
+        store.merged(**{name: value for name, value in self.settings.items() if name in SHARED})
+        own = {name: value for name, value in self.settings.items() if name not in SHARED}
+        return store.journal(NAME, merged=True, **own)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -160,6 +175,26 @@ class Program:
         if self._firm == "os" and self.chance.random() < 0.15:
             options["durability"], level = "full", "full"
         return told(level, self.journal.put(key, self._data(), owner=self._owner(key), **options))
+
+    def neighbour(self) -> Answer:
+        """A call to another merged journal; its changes are between ours in the log."""
+        if not self.shape.is_merged:
+            return "none", "alone", None
+        name, what = self.chance.choice(NEIGHBOURS), self.chance.random()
+        if what < 0.15:
+            if name not in self.store.journals():
+                return "none", "there is none", None
+            self.store.drop(name)
+            return "full", f"dropped {name}", None
+        other = self.store.journal(name, merged=True)
+        if what < 0.75:
+            return told(self._firm, other.put(self._key(), self._data(), priority=self.chance.choice((1, 100))))
+        lease = other.claim(lease=LEASE)
+        if lease is None:
+            return "none", "nothing", None
+        if what < 0.9:
+            other.done(lease)
+        return (self._firm if what < 0.9 else self._soft), f"{name} {lease.key!r}", None
 
     def put_many(self) -> Answer:
         keys = [self._key() for _ in range(self.chance.randint(1, 6))]
@@ -279,5 +314,5 @@ def hash_of(text: str) -> int:
 VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
-    Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5,
+    Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5, Program.neighbour: 8,
 }  # fmt: skip

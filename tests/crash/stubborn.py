@@ -21,7 +21,7 @@ from journal.testing import ManualClock
 from tests.crash import short
 from tests.crash.dump import difference, dump
 from tests.crash.marks import Mark, MarkFile
-from tests.crash.program import NAME, START_MS, Program, Shape
+from tests.crash.program import START_MS, Program, Shape
 
 AGAIN = 75
 
@@ -40,7 +40,7 @@ class Stubborn:
             self.clock = ManualClock(now)
         try:
             self.store = journal.open(path, durability="full", claims=shape.claims, clock=self.clock)
-            self.pages = self.store.journal(NAME, **shape.settings)
+            self.pages = shape.journal(self.store)
             self.program = Program(shape, self.store, self.pages, self.clock)
         except journal.StorageError:
             self.save()
@@ -103,7 +103,7 @@ class Shadow:
         clock = ManualClock(START_MS)
         self._path.mkdir(exist_ok=True)
         with journal.open(self._path / str(attempt), durability="none", clock=clock) as store:
-            pages = store.journal(NAME, **self._shape.settings)
+            pages = self._shape.journal(store)
             program = Program(self._shape, store, pages, clock)
             for mark in marks:
                 if mark.number == 0:

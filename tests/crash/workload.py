@@ -17,7 +17,7 @@ from journal.testing import ManualClock
 from tests.crash import mutants, points
 from tests.crash.dump import dump
 from tests.crash.marks import Mark, MarkFile
-from tests.crash.program import NAME, START_MS, Program, Shape
+from tests.crash.program import START_MS, Program, Shape
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
     """One process's life: open, call, close."""
     clock = ManualClock(now)
     store = journal.open(store_path, durability=shape.durability, claims=shape.claims, clock=clock)
-    pages = store.journal(NAME, **shape.settings)
+    pages = shape.journal(store)
     shown = (lambda: dump(pages)) if is_dumped else list
     marks.write(Mark(0, "open", "none", dump=shown()))
     program = Program(shape, store, pages, clock)

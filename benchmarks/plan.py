@@ -21,6 +21,8 @@ class Plan:
     """Entries waiting in the large store."""
     few: int = 1_000
     processing: int = 100_000
+    journals: int = 5_000
+    """Merged journals in one store."""
     future_per_priority: int = 400
     reopen_few: int = 10_000
     reopen_rounds: int = 7
@@ -37,6 +39,7 @@ QUICK = Plan(
     batch_rounds=8,
     thread_rounds=5,
     many=100_000,
+    journals=1_000,
     future_per_priority=100,
     reopen_rounds=3,
     pause_seconds=1.5,

@@ -1,0 +1,106 @@
+"""
+Puts, read from the log in one loop: most of what a follower reads.
+
+`decode`, `payload` and `events_of` need 8 µs for the record of a put, this loop 1 µs. It knows the bytes of a record of
+one small put, which are
+
+    head | namespace | data length u32 | 95 01 | behind, 1 to 9 bytes | 01 | c4 1a, primary key | c4 u8 or c5 u16, value
+    | checksum u32
+
+and leaves those of a large one and of a group to msgpack.
+
+W1  A record is believed when its offset is the one that must come next and its checksum is right.
+W2  The reading ends before what is not of this kind, or not certainly: the caller has `decode`, which knows all records.
+W3  Events are made when they are asked for: until then there are only bytes, which the garbage collector does not visit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any
+from zlib import crc32
+
+import msgpack
+
+from journal.core.effects import INSERT
+from journal.core.events import Event, Where, put_events
+from journal.core.keys import PRIMARY_BYTES
+from journal.core.record import CHECKED, HEAD, HEAD_BYTES, SYNC_MODE
+
+PutsDecoder = Callable[[bytes, int, int, int, Where], tuple[int, int, Iterator[Event]]]
+"""
+Of a buffer, the place of a record in it, the offset that the record must have, and the last one to read: the place and the
+offset that come next, and the events, which have all of `Where` but the time.
+"""
+
+_unpackb = msgpack.unpackb
+_PUT = CHECKED | SYNC_MODE | INSERT << 2
+_ONE = 0x9501
+"""An array of five, and the verb of one put."""
+_INT_BYTES = {**dict.fromkeys(range(0x80), 1), 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}
+"""How many bytes an int of msgpack has that begins with this one."""
+_BIN8, _BIN16 = 0xC4, 0xC5
+SMALL_BYTES = 4 << 10
+"""A record below it is copied for its checksum, 30 ns less than a view of it; a large one is not copied."""
+
+
+def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
+    """A function that reads the puts of one namespace, and how many bytes it must see behind the last of them."""
+    names = len(namespace)
+    skip, least = HEAD_BYTES + 8 + names, names + 12 + 45  # 45: more than there is in front of an entry
+    begin = f"{HEAD.format[1:]}{names}x4xHB"
+    first_of = struct.Struct(">" + begin).unpack_from
+    link = struct.Struct(">I" + begin)  # the checksum of a record and the beginning of the next one, in one call
+    next_of, ahead = link.unpack_from, link.size
+    ends = [skip + 2 + _INT_BYTES[first] + 3 + PRIMARY_BYTES if first in _INT_BYTES else 0 for first in range(256)]
+
+    def decode_puts(buffer: bytes, at: int, wanted: int, last: int, where: Where) -> tuple[int, int, Iterator[Event]]:
+        limit, view, start = len(buffer) - ahead, memoryview(buffer), wanted
+        if wanted > last or at > limit:
+            return at, wanted, iter(())
+        order, stamp, mode, name, blank = where
+        wheres: list[Where] = []
+        primaries: list[bytes] = []
+        values: list[bytes] = []
+        add_where, add_primary, add_value = wheres.append, primaries.append, values.append
+        offset, length, timestamp, attribute, found, verb, behind = first_of(buffer, at)
+        while wanted <= last:
+            stop = at + HEAD_BYTES - 4 + length
+            if offset != wanted or attribute != _PUT or found != names or stop > limit or length < least:
+                break
+            if timestamp != stamp:
+                stamp, where = timestamp, Where(order, timestamp, mode, name, blank)
+            is_small, end = verb == _ONE and length < SMALL_BYTES, ends[behind]
+            body: Any = buffer[at:stop] if is_small else view[at:stop]
+            checksum, offset, length, timestamp, attribute, found, verb, behind = next_of(buffer, stop)
+            if checksum != crc32(body):
+                break
+            if is_small:
+                kind = body[end]
+                if kind != _BIN8 and kind != _BIN16:
+                    break
+                add_value(body[end + kind - _BIN8 + 2 :])
+                add_primary(body[end - PRIMARY_BYTES : end])
+                add_where(where)
+                wanted += 1
+            else:
+                items = _items(body[skip:])
+                if not items:
+                    break
+                primaries += items[::2]
+                values += items[1::2]
+                wheres += repeat(where, len(items) // 2)
+                wanted += len(items) // 2
+            at = stop + 4
+        return at, wanted, put_events(wheres, start, primaries, values)
+
+    return decode_puts, ahead
+
+
+def _items(packed: bytes | memoryview) -> list[bytes]:
+    """The primary keys and values of an effect that is a put or puts; nothing of another one."""
+    verb, _, changes, *args = _unpackb(packed)
+    items: list[bytes] = args if verb == 1 else args[0] if verb == 2 else []
+    return items if len(items) == 2 * changes else []

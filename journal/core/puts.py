@@ -28,6 +28,7 @@ from journal.core.effects import INSERT
 from journal.core.events import Event, Where, put_events
 from journal.core.keys import PRIMARY_BYTES
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, SYNC_MODE
+from journal.core.rows import BIN8
 
 PutsDecoder = Callable[[bytes, int, int, int, Where], tuple[int, int, Iterator[Event]]]
 """
@@ -37,11 +38,11 @@ offset that come next, and the events, which have all of `Where` but the time.
 
 _unpackb = msgpack.unpackb
 _PUT = CHECKED | SYNC_MODE | INSERT << 2
-_ONE = 0x9501
-"""An array of five, and the verb of one put."""
+_ONE, _MANY = 1, 2
+"""The verbs of a put and of a group of puts."""
 _INT_BYTES = {**dict.fromkeys(range(0x80), 1), 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}
 """How many bytes an int of msgpack has that begins with this one."""
-_BIN8, _BIN16 = 0xC4, 0xC5
+_BIN16 = 0xC5
 SMALL_BYTES = 4 << 10
 """A record below it is copied for its checksum, 30 ns less than a view of it; a large one is not copied."""
 
@@ -49,8 +50,8 @@ SMALL_BYTES = 4 << 10
 def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
     """A function that reads the puts of one namespace, and how many bytes it must see behind the last of them."""
     names = len(namespace)
-    skip, least = HEAD_BYTES + 8 + names, names + 12 + 45  # 45: more than there is in front of an entry
-    begin = f"{HEAD.format[1:]}{names}x4xHB"
+    skip, least, to_checksum = HEAD_BYTES + 8 + names, names + 12 + 45, HEAD_BYTES - 4  # 45: all in front of a value
+    begin = f"{HEAD.format[1:]}{names}x5xBB"
     first_of = struct.Struct(">" + begin).unpack_from
     link = struct.Struct(">I" + begin)  # the checksum of a record and the beginning of the next one, in one call
     next_of, ahead = link.unpack_from, link.size
@@ -64,13 +65,14 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
         wheres: list[Where] = []
         primaries: list[bytes] = []
         values: list[bytes] = []
-        add_where, add_primary, add_value = wheres.append, primaries.append, values.append
+        add_primary, add_value = primaries.append, values.append
         offset, length, timestamp, attribute, found, verb, behind = first_of(buffer, at)
         while wanted <= last:
-            stop = at + HEAD_BYTES - 4 + length
+            stop = at + to_checksum + length
             if offset != wanted or attribute != _PUT or found != names or stop > limit or length < least:
                 break
             if timestamp != stamp:
+                wheres += repeat(where, wanted - start - len(wheres))
                 stamp, where = timestamp, Where(order, timestamp, mode, name, blank)
             is_small, end = verb == _ONE and length < SMALL_BYTES, ends[behind]
             body: Any = buffer[at:stop] if is_small else view[at:stop]
@@ -79,11 +81,13 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
                 break
             if is_small:
                 kind = body[end]
-                if kind != _BIN8 and kind != _BIN16:
+                if kind == BIN8:
+                    add_value(body[end + 2 :])
+                elif kind == _BIN16:
+                    add_value(body[end + 3 :])
+                else:
                     break
-                add_value(body[end + kind - _BIN8 + 2 :])
                 add_primary(body[end - PRIMARY_BYTES : end])
-                add_where(where)
                 wanted += 1
             else:
                 items = _items(body[skip:])
@@ -91,9 +95,9 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
                     break
                 primaries += items[::2]
                 values += items[1::2]
-                wheres += repeat(where, len(items) // 2)
                 wanted += len(items) // 2
             at = stop + 4
+        wheres += repeat(where, wanted - start - len(wheres))
         return at, wanted, put_events(wheres, start, primaries, values)
 
     return decode_puts, ahead
@@ -102,5 +106,5 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
 def _items(packed: bytes | memoryview) -> list[bytes]:
     """The primary keys and values of an effect that is a put or puts; nothing of another one."""
     verb, _, changes, *args = _unpackb(packed)
-    items: list[bytes] = args if verb == 1 else args[0] if verb == 2 else []
+    items: list[bytes] = args if verb == _ONE else args[0] if verb == _MANY else []
     return items if len(items) == 2 * changes else []

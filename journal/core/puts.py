@@ -50,7 +50,8 @@ SMALL_BYTES = 4 << 10
 def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
     """A function that reads the puts of one namespace, and how many bytes it must see behind the last of them."""
     names = len(namespace)
-    skip, least, to_checksum = HEAD_BYTES + 8 + names, names + 12 + 45, HEAD_BYTES - 4  # 45: all in front of a value
+    skip, to_checksum = HEAD_BYTES + 8 + names, HEAD_BYTES - 4
+    least = names + 12 + 2 + 9 + 3 + PRIMARY_BYTES + 5  # what can be in front of a value
     begin = f"{HEAD.format[1:]}{names}x5xBB"
     first_of = struct.Struct(">" + begin).unpack_from
     link = struct.Struct(">I" + begin)  # the checksum of a record and the beginning of the next one, in one call
@@ -104,7 +105,10 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
 
 
 def _items(packed: bytes | memoryview) -> list[bytes]:
-    """The primary keys and values of an effect that is a put or puts; nothing of another one."""
-    verb, _, changes, *args = _unpackb(packed)
-    items: list[bytes] = args if verb == _ONE else args[0] if verb == _MANY else []
-    return items if len(items) == 2 * changes else []
+    """The primary keys and values of an effect that is a put or puts; none of another, or of what is no effect (W2)."""
+    try:
+        verb, _, changes, *args = _unpackb(packed)
+        items: list[bytes] = args if verb == _ONE else args[0] if verb == _MANY else []
+        return items if len(items) == 2 * changes else []
+    except (ValueError, TypeError, IndexError):
+        return []

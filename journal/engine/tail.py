@@ -50,11 +50,14 @@ def kept_logs(p: Pipeline) -> list[KeptLog]:
         raise p.trouble
     if not p.is_writable:
         p.enter()  # what its owner has committed by now
-    logs = [KeptLog(span, p.directory(span.order) / "log") for span in p.generations.spans()]
-    active = logs[-1]
+    *closed, active = p.generations.spans()
+    directory = p.log.directory  # known: making a path is half of a look
     shown = p.shown() - p.log.base
-    oldest = active.span.oldest if p.is_writable else list_segments(active.directory)[0]
-    return [*logs[:-1], active._replace(span=Span(p.order, shown, False, min(oldest, shown + 1)))]
+    oldest = active.oldest if p.is_writable else list_segments(directory)[0]
+    return [
+        *(KeptLog(span, p.directory(span.order) / "log") for span in closed),
+        KeptLog(Span(p.order, shown, False, min(oldest, shown + 1)), directory),
+    ]
 
 
 def spans_of(p: Pipeline) -> list[Span]:

@@ -114,6 +114,14 @@ def test_another_offset_is_not_read() -> None:
         assert (at, offset, list(events)) == (0, wanted, [])
 
 
+@pytest.mark.parametrize("attribute", [0x01, 0x20, 0x22, 0x25], ids=["unchecked", "copy", "complete", "update"])
+def test_another_attribute_is_not_read(attribute: int) -> None:
+    """A put as it happened, with a checksum: whatever else a record may say of itself is for who knows it."""
+    record = log(put(100))[:-4]
+    record = record[:20] + bytes((attribute,)) + record[21:]
+    assert read(record + crc32(record).to_bytes(4, "big")) == (0, FIRST, [])
+
+
 @given(st.sampled_from([put(100), put(300), put(SMALL_BYTES), puts(1, 2, 3)]), st.data())
 def test_a_flipped_bit_ends_it(effect: fx.Effect, data: st.DataObject) -> None:
     """No byte of a record can change without its checksum telling."""

@@ -56,7 +56,7 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
     first_of = struct.Struct(">" + begin).unpack_from
     link = struct.Struct(">I" + begin)  # the checksum of a record and the beginning of the next one, in one call
     next_of, ahead = link.unpack_from, link.size
-    ends = [skip + 2 + _INT_BYTES[first] + 3 + PRIMARY_BYTES if first in _INT_BYTES else 0 for first in range(256)]
+    places = [_places(skip + 2 + _INT_BYTES.get(first, 0) + 3) for first in range(256)]
 
     def decode_puts(buffer: bytes, at: int, wanted: int, last: int, where: Where) -> tuple[int, int, Iterator[Event]]:
         limit, view, start = len(buffer) - ahead, memoryview(buffer), wanted
@@ -75,20 +75,21 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
             if timestamp != stamp:
                 wheres += repeat(where, wanted - start - len(wheres))
                 stamp, where = timestamp, Where(order, timestamp, mode, name, blank)
-            is_small, end = verb == _ONE and length < SMALL_BYTES, ends[behind]
+            is_small = verb == _ONE and length < SMALL_BYTES
+            of_primary, kind_at, of_value = places[behind]
             body: Any = buffer[at:stop] if is_small else view[at:stop]
             checksum, offset, length, timestamp, attribute, found, verb, behind = next_of(buffer, stop)
             if checksum != crc32(body):
                 break
             if is_small:
-                kind = body[end]
+                kind = body[kind_at]
                 if kind == BIN8:
-                    add_value(body[end + 2 :])
+                    add_value(body[of_value])
                 elif kind == _BIN16:
-                    add_value(body[end + 3 :])
+                    add_value(body[kind_at + 3 :])
                 else:
                     break
-                add_primary(body[end - PRIMARY_BYTES : end])
+                add_primary(body[of_primary])
                 wanted += 1
             else:
                 items = _items(body[skip:])
@@ -102,6 +103,12 @@ def puts_decoder(namespace: bytes) -> tuple[PutsDecoder, int]:
         return at, wanted, put_events(wheres, start, primaries, values)
 
     return decode_puts, ahead
+
+
+def _places(primary: int) -> tuple[slice, int, slice]:
+    """Where the primary key is that begins here, the type of the value behind it, and the value if it is BIN8."""
+    end = primary + PRIMARY_BYTES
+    return slice(primary, end), end, slice(end + 2, None)
 
 
 def _items(packed: bytes | memoryview) -> list[bytes]:

@@ -106,7 +106,7 @@ class Tail:
                 self.is_at_end = has_looked and self.at.offset >= self._last
                 return events
             self.at = self._end
-            if self._fd < 0 or self.at.offset >= self._last:
+            if self._fd < 0 or self.at.offset >= self._last:  # what may be seen only grows: no look before it is read
                 self._last, self._ready = self._look()
                 has_looked = True
                 if self.at.offset >= self._last:

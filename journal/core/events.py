@@ -13,8 +13,8 @@ N2  `op` tells what became of the key's entry: whoever stores the data of each "
 N3  An event of a version that is not known is an error, never a skipped change.
 N4  An event holds the bytes of its record and decodes what it is asked for, each time: most followers look at a few
     fields of many events.
-N5  `key` and `data` read the bytes of the usual entry, which has no owner and a text below 256 bytes as its key,
-    themselves: by a call of rows, which know every entry, they are a third slower.
+N5  `key` and `data` read the bytes of the usual entry, whose key is a text below 256 bytes, themselves: by a call of
+    rows, which know every entry, they take 260 + 40 to 80 ns.
 """
 
 from __future__ import annotations

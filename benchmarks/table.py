@@ -73,6 +73,8 @@ class Measured:
 
 
 def us(value: float) -> str:
+    if value < 2:
+        return f"{value:.2f} µs"
     return f"{value:,.1f} µs" if value < 10_000 else f"{value / 1000:,.1f} ms"
 
 

@@ -32,7 +32,8 @@ _BURIED = struct.Struct(">QH")
 _CRC = struct.Struct(">I")
 _HEAD = 4 + _ENTRY.size
 _LEASE_HEAD = 4 + _LEASE.size
-_OWNER_AT = _HEAD - 3
+ENTRY_HEAD, OWNER_AT, KEY_HIGH_AT, KEY_LOW_AT = _HEAD, _HEAD - 3, _HEAD - 2, _HEAD - 1
+"""Where the owner of an entry begins, and the lengths of owner and key are; for who reads them at each change."""
 _IS_BYTES = 0x8000
 _entry_pack = _ENTRY.pack
 _entry_unpack = _ENTRY.unpack_from
@@ -45,7 +46,9 @@ PROCESSING = ord("P")
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 _PLAIN = frozenset((bytes, str, int, float, bool, type(None)))
-_BIN8 = b"\xc4"
+BIN8 = 0xC4
+"""The first byte of packed bytes up to 255; their length follows."""
+_BIN8 = bytes((BIN8,))
 _BINARY = [_BIN8 + bytes((size,)) for size in range(256)]
 _packb = msgpack.packb
 _unpackb = msgpack.unpackb
@@ -197,8 +200,8 @@ def decode_entry(primary: bytes, value: bytes) -> Row:
 
 def entry_key(value: bytes) -> UserKey:
     """The key in the bytes of an entry, which a checksum of somebody else's has covered."""
-    start = _HEAD + value[_OWNER_AT]
-    size = value[_OWNER_AT + 1] << 8 | value[_OWNER_AT + 2]
+    start = ENTRY_HEAD + value[OWNER_AT]
+    size = value[KEY_HIGH_AT] << 8 | value[KEY_LOW_AT]
     if size & _IS_BYTES:
         return value[start : start + (size ^ _IS_BYTES)]
     return value[start : start + size].decode()
@@ -206,8 +209,8 @@ def entry_key(value: bytes) -> UserKey:
 
 def entry_data(value: bytes) -> Any:
     """The user data in the bytes of an entry, which a checksum of somebody else's has covered."""
-    size = value[_OWNER_AT + 1] << 8 | value[_OWNER_AT + 2]
-    return unpack_data(value[_HEAD + value[_OWNER_AT] + (size & ~_IS_BYTES) :])
+    size = value[KEY_HIGH_AT] << 8 | value[KEY_LOW_AT]
+    return unpack_data(value[ENTRY_HEAD + value[OWNER_AT] + (size & ~_IS_BYTES) :])
 
 
 def entry_columns(value: bytes) -> tuple[int, int, int, int, bytes]:

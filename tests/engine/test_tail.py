@@ -25,9 +25,13 @@ def offsets(reader: Tail) -> list[int]:
     return found
 
 
-def test_it_can_begin_anywhere_and_go_back(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page_events", [3, 500])
+def test_it_can_begin_anywhere_and_go_back(
+    store: journal.Store, monkeypatch: pytest.MonkeyPatch, page_events: int
+) -> None:
     """After each cursor of a log of many segments, groups and single changes; by a search, and by where it has been."""
     monkeypatch.setattr(tail, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(tail, "PAGE_EVENTS", page_events)
     pages = store.journal("pages", **SMALL)
     pages.feed(consumer="hold").close()
     for n in range(12):
@@ -41,6 +45,24 @@ def test_it_can_begin_anywhere_and_go_back(store: journal.Store, monkeypatch: py
         assert offsets(Tail(pages._p, at(offset))) == list(range(offset + 1, total))
         reader.seek(at(offset))
         assert offsets(reader) == list(range(offset + 1, total))
+
+
+def test_a_block_is_given_in_pages(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few events at a time, whose last is where the reader is; it may go back between two, and sees what came since."""
+    monkeypatch.setattr(tail, "PAGE_EVENTS", 4)
+    pages = store.journal("pages")
+    pages.put_many([journal.Put(f"k{n}", n) for n in range(10)])
+    reader = Tail(pages._p, at(-1))
+    assert [event.data for event in reader.page()] == [0, 1, 2, 3]
+    assert (reader.at, reader.is_at_end) == (at(3), False)
+    reader.seek(at(1))
+    assert [event.data for event in reader.page()] == [2, 3, 4, 5]
+    put(pages, "late")
+    assert [event.data for event in reader.page()] == [6, 7, 8, 9]
+    assert (reader.at, reader.is_at_end) == (at(9), False)
+    assert [event.key for event in reader.page()] == ["late"]
+    assert (reader.at, reader.is_at_end) == (at(10), True)
+    assert reader.page() == []
 
 
 def test_a_segment_that_is_recycled_under_it_is_noticed(store: journal.Store) -> None:

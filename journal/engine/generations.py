@@ -10,13 +10,15 @@ U2  The catalog names a generation after its files are durable; that is the mome
 U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
 U4  Few survivors move to the active generation in steps of CARRY entries, each one record; leased ones stay until
     their lease has ended.
+U5  The catalog knows which schemas the data in a generation may have before its rows are committed: whatever moves to
+    another generation takes its schema with it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,7 +66,18 @@ class Kept(NamedTuple):
     has_rows: bool
     has_log: bool
     schema: dict[str, Any] | None = None
-    """Of the data in it."""
+    """Of the data that was put while it was active."""
+    older: Sequence[dict[str, Any]] = ()
+    """Schemas of data that moved to it from generations before it, oldest first."""
+
+
+def _schemas(kept: Sequence[Kept]) -> list[dict[str, Any]]:
+    """The schemas that the data of these generations may have, oldest first; one that comes twice only where it is newest."""
+    found: list[dict[str, Any]] = []
+    for each in (schema for k in reversed(kept) for schema in (k.schema, *reversed(k.older))):
+        if each is not None and each not in found:
+            found.append(each)
+    return found[::-1]
 
 
 def declared(settings: Settings) -> dict[str, Any] | None:
@@ -100,7 +113,9 @@ class Generations:
     def look_at_schema(self) -> None:
         """What is checked on put: the schema of the active generation."""
         kept = self.kept[-1].schema
-        self.schema = None if kept is None else Schema.from_dict(kept)
+        schema = None if kept is None else Schema.from_dict(kept)
+        if schema != self.schema:  # the same one stays: who has checked data with it need not do it again
+            self.schema = schema
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
         self._on_schema()
@@ -115,8 +130,24 @@ class Generations:
 
     def union(self) -> Schema | None:
         """All fields that the data of this journal may have."""
-        kept = [Schema.from_dict(k.schema) for k in self.kept if k.schema is not None and (k.has_rows or k.has_log)]
-        return Schema.union(kept) if kept else None
+        first = next(k.order for k in self.kept if k.has_rows)
+        # A successor is kept beside its entry, in an older generation than the one in which it was put.
+        kept = _schemas([k for k in self.kept if k.order >= first or k.has_log])
+        return Schema.union(map(Schema.from_dict, kept)) if kept else None
+
+    def note_moves(self) -> None:
+        """Rows are about to be committed: the active ones may hold data of older generations (U5). Under the lock."""
+        moved = [rows.order for rows in self._p.state.older if rows.has_moved]
+        if not moved:
+            return
+        active = self.kept[-1]
+        schemas = _schemas([k for k in self.kept[:-1] if k.order >= moved[0]])
+        schemas = [each for each in schemas if each != active.schema]
+        if any(each not in active.older for each in schemas):
+            both = [*active.older, *(each for each in schemas if each not in active.older)]
+            self._remember([*self.kept[:-1], active._replace(older=both)])
+        for rows in self._p.state.older:
+            rows.has_moved = False
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
@@ -197,6 +228,7 @@ class Generations:
                 raise storage_error(e, f"cannot begin the generation {directory}") from e
             file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
             rows = Rows(file, order)
+            p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)
             rows.keep(order, Place(0, 0, 0), now)
             file.commit()

@@ -234,7 +234,7 @@ class Generations:
             file.commit()
             file.sync()
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
-            closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
+            closed = self.kept[-1]._replace(last=last, has_log=0 <= last and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
@@ -310,7 +310,9 @@ class Generations:
         """Logs that nobody follows any more."""
         p = self._p
         gone = [
-            k for k in self.kept if k.last is not None and k.has_log and base_of(k.order) + k.last < p.log.keep_from
+            k
+            for k in self.kept
+            if k.last is not None and k.has_log and (k.last < 0 or base_of(k.order) + k.last < p.log.keep_from)
         ]
         if not gone:
             return

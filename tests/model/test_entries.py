@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from tests.model.entries import Entries
-from tests.model.world import effort
+from tests.model.world import SHRINK_S, effort
 
 
 class AnyEntries(Entries):
@@ -19,3 +20,4 @@ class AnyEntries(Entries):
 
 TestEntries = AnyEntries.TestCase
 TestEntries.settings = effort(30)
+TestEntries = pytest.mark.timeout(SHRINK_S)(TestEntries)

@@ -28,6 +28,8 @@ from tests.engine.helpers import HANG_S, collide
 START = 1_700_000_000_000
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
 """Sequences tried; 40 are a smoke test of some seconds, MODEL_EXAMPLES=2000 is a search."""
+SHRINK_S = 1200
+"""A failure is made small before it is told, which takes minutes."""
 CHOICES = st.lists(st.sampled_from(["ack", "ack", "ack", "skip", "fail"]), min_size=1, max_size=12)
 CONSUMER = "model"
 

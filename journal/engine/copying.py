@@ -108,8 +108,8 @@ class _Snapshot:
     def __init__(self, p: Pipeline) -> None:
         self._p = p
         self._generations = list(p.state.generations)
-        p.generations.pins += 1
         self._parts = [_Part(rows) for rows in self._generations]
+        p.generations.pins += 1
         applied = msgpack.unpackb(self._parts[-1].get(b"meta", b"applied"))  # older ones have it too (checkpoints V6)
         self.cursor = Cursor(applied[0], applied[1] - 1)
 

@@ -39,7 +39,7 @@ from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
-from journal.errors import StoreFull
+from journal.errors import StorageError, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -234,7 +234,7 @@ class Generations:
             file.commit()
             file.sync()
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
-            closed = self.kept[-1]._replace(last=last, has_log=0 <= last and old.keep_from <= old.base + last)
+            closed = self.kept[-1]._replace(last=last, has_log=last >= 0 and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
@@ -274,6 +274,10 @@ class Generations:
                 self._let_logs_go()
             except StoreFull as e:
                 log.warning("generations_kept journal=%s error=%s", p.name, e)  # the next checkpoint looks again
+            except StorageError as e:
+                # A sync that failed says nothing the next time: what rests on it must not be given up then (U3).
+                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
+                raise
         if is_rotated or len(p.state.generations) > p.settings.generations_max:
             self._carry_soon()
 

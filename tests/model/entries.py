@@ -234,8 +234,9 @@ class Entries(World):
 
     @invariant()
     def same(self) -> None:
-        if self.store is None:
-            return
+        self.undisturbed(self._same)
+
+    def _same(self) -> None:
         self.model.tick(self.now)
         found = [
             (e.key, e.data, e.priority, e.process_date, e.insertion_date, e.expiration, e.status, e.timeouts)

@@ -117,7 +117,7 @@ class Generations(Entries):
             if g.state == "active":
                 continue
             assert (g.state == "draining") == (g.entries + g.buried > 0)
-            is_followed = (g.order, g.last_offset) > position
+            is_followed = g.last_offset >= 0 and (g.order, g.last_offset) > position
             assert ("followers" in g.kept_by) == is_followed
             assert g.state != "closed" or is_followed
         self.files()
@@ -159,6 +159,9 @@ class Generations(Entries):
     @rule()
     def mirror(self) -> None:
         """A copy is all entries as they are, and the successors behind them; then comes what is new."""
+        self.undisturbed(self._mirror)
+
+    def _mirror(self) -> None:
         expected = []
         for row in self.model.rows.values():
             expected += [(each.key, self.shown(each.data)) for each in (row, row.successor) if each is not None]
@@ -176,8 +179,9 @@ class Generations(Entries):
     @invariant()
     def listed(self) -> None:
         """Generations are told as they are, and the union has the fields of all that are left, and of all data."""
-        if self.store is None:
-            return
+        self.undisturbed(self._listed)
+
+    def _listed(self) -> None:
         listed = self.pages.generations()
         assert [g.order for g in listed] == sorted(self.forms)
         assert [g.state for g in listed].count("active") == 1 and listed[-1].state == "active"

@@ -118,8 +118,9 @@ class Retention(World):
     @invariant()
     def note(self) -> None:
         """Nothing is lost without being told before."""
-        if self.store is None:
-            return
+        self.undisturbed(self._note)
+
+    def _note(self) -> None:
         for flag in self.store.flags():
             if found := re.search(r"have lost the changes from (\S+) to before (\S+):", flag.message):
                 first, floor = map(Cursor.parse, found.groups())

@@ -11,6 +11,8 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,11 @@ class World(RuleBasedStateMachine):
             is_busy = generations._is_carrying
         generations.disposal.close()
 
+    def undisturbed(self, look: Callable[[], None]) -> None:
+        """Look at several things as of one moment: where it runs nothing is carried, given up or let go meanwhile."""
+        if self.store is not None:
+            self.pages._p.keeper.call(look)
+
     def shown(self, data: Any) -> Any:
         """Data as readers get it: with all fields of the union."""
         return data
@@ -128,6 +135,9 @@ class World(RuleBasedStateMachine):
     @rule(choices=CHOICES)
     def follow(self, choices: list[str]) -> None:
         """What was acknowledged never comes again; what was not comes before all else, one at a time."""
+        self.undisturbed(partial(self._follow, choices))
+
+    def _follow(self, choices: list[str]) -> None:
         again = set(self.unacked)
         with self.pages.feed(consumer=CONSUMER, live=False) as feed:
             for choice in choices:

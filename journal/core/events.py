@@ -159,7 +159,10 @@ class Event(tuple[Any, ...]):
     def old(self) -> Any:
         """The entry's data before the change, where the change kept it."""
         old = self[6].old
-        return None if old is None else unpack_data(old)
+        if old is None:
+            return None
+        blank, data = self[0].blank, unpack_data(old)
+        return data if blank is None or type(data) is not dict else blank | data
 
     @property
     def has_data(self) -> bool:

@@ -72,6 +72,10 @@ def wanted(
     )
 
 
+class SchemaChanged(Exception):
+    """A generation with another schema began between the check of a put and the put: it must be checked again."""
+
+
 def checked(schema: Schema | None, key: UserKey | None, data: Any) -> tuple[UserKey, Any]:
     """The key and the data of a put as the schema has them."""
     if schema is None:

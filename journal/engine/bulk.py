@@ -19,7 +19,7 @@ from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIOR
 from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
 from journal.core.schema import Schema
 from journal.core.views import Put, PutOptions, PutResult
-from journal.engine.arguments import Wanted, checked, dates_of, row_of, wanted
+from journal.engine.arguments import SchemaChanged, Wanted, checked, dates_of, row_of, wanted
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
@@ -38,6 +38,14 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
     if len(puts) > GROUP_MAX:
         raise Invalid(f"put_many takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
     level = p.level_of(durability, p.level)
+    while True:
+        try:
+            return _put_many(p, find, puts, level)
+        except SchemaChanged:
+            pass  # they are checked once more
+
+
+def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int) -> list[PutResult | JournalError]:
     limit = p.settings.entry_bytes_max
     schema = p.generations.schema
     plain = _plain(puts, limit) if schema is None else None
@@ -47,6 +55,8 @@ def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -
     def make() -> tuple[list[PutResult | JournalError], int]:
         nonlocal wants
         now = p.enter()
+        if p.generations.schema is not schema:
+            raise SchemaChanged
         if plain is not None:
             slots = _all_new(p, [raw for _, raw, _ in plain])
             if slots is not None:
@@ -69,6 +79,8 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
     """
     results: list[PutResult | None] = [None] * len(puts)
     now = p.enter_unflushed()
+    if not p.plain_bytes_max:
+        return results
     state = p.state
     slots = [murmur(put[1]) + b"\0" for put in puts]
     taken = state.taken(slots)

@@ -188,6 +188,8 @@ class Checkpoints:
         """Commit; the log is synced, and the lock and `io` are held."""
         p = self._p
         applied = p.log.end
+        if p.state.older:
+            p.generations.note_moves()
         p.state.keep(p.order, applied, p.time.now())
         try:
             for rows in p.state.older:

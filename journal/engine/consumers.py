@@ -7,6 +7,8 @@ H2  Acknowledgements are written every `flush` by the keeper, and on close; the 
     that the offset log never names a change that a power cut has taken.
 H3  `lock` guards what is acknowledged and is held for moments. `_writing` is held while the offset log is written. The
     pipeline's lock is never taken under `lock`, nor the keeper called under either.
+H4  `_opening` is held while a feed is opened, and while a consumer is changed by hand: no feed has a consumer that was
+    removed meanwhile, or acknowledgements that were replaced.
 """
 
 from __future__ import annotations
@@ -178,7 +180,7 @@ class Consumers:
         """Write the consumers that have changed, and removals; `_writing` is held."""
         p = self._p
         with self.lock:
-            dirty = [consumer for consumer in self.known.values() if consumer.is_dirty]
+            dirty = [each for each in self.known.values() if each.is_dirty and each.name not in removed]
             kept = [consumer.kept() for consumer in dirty]
             for consumer in dirty:
                 consumer.is_dirty = False
@@ -264,7 +266,7 @@ class Consumers:
 
     def remove(self, name: str) -> None:
         """Forget a consumer; what only it held of the log may go."""
-        with self._writing:
+        with self._opening, self._writing:
             self._idle(name)
             self._write((name,))
             self._forget(name)
@@ -276,21 +278,17 @@ class Consumers:
 
     def mark(self, name: str, cursor: Cursor) -> None:
         """Set a position: all up to it counts as acknowledged, nothing above it does."""
-        with self._writing:
+        with self._opening, self._writing:
             consumer = self._idle(name)
             with self._p.lock:
                 position = start_of(self._p, cursor)
                 consumer.held = min(consumer.held, position)
                 self._hold()
-            with self.lock:
-                consumer.acks = Acks(position)
-                consumer.is_copying = False
-                consumer.is_dirty = True
-            self._write(())
+            self._set(consumer, Acks(position))
 
     def skip(self, name: str, cursor: Cursor) -> bool:
         """Acknowledge one change that was not delivered; whether it was not acknowledged before."""
-        with self._writing:
+        with self._opening, self._writing:
             consumer = self._idle(name)
             if consumer.is_copying:
                 raise Refused(
@@ -302,12 +300,27 @@ class Consumers:
             if cursor.offset < 0:
                 raise Invalid(f"{cursor} is before the first change: name a change to skip")
             with self.lock:
-                if len(consumer.acks.runs()) >= RUNS_MAX:
+                runs = consumer.acks.runs()
+                if len(runs) >= RUNS_MAX:
                     raise Refused(f"{RUNS_MAX} runs of changes are acknowledged above the position: mark one instead")
-                is_new = consumer.acks.skip(cursor)
-                consumer.is_dirty = is_new
-            self._write(())
+                acks = Acks(consumer.acks.position, consumer.acks.high, runs)
+                is_new = acks.skip(cursor)
+            if is_new:
+                self._set(consumer, acks)
             return is_new
+
+    def _set(self, consumer: Consumer, acks: Acks) -> None:
+        """Give a consumer other acknowledgements, durable on return; an error leaves those that it had."""
+        with self.lock:
+            before = consumer.acks, consumer.is_copying
+            consumer.acks, consumer.is_copying, consumer.is_dirty = acks, False, True
+        try:
+            self._write(())
+        except BaseException:
+            with self.lock:
+                consumer.acks, consumer.is_copying = before
+                self.touched(consumer)  # what is on the disk now is not known
+            raise
 
     def _idle(self, name: str) -> Consumer:
         consumer = self.get(name)

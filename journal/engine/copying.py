@@ -108,8 +108,8 @@ class _Snapshot:
     def __init__(self, p: Pipeline) -> None:
         self._p = p
         generations = p.rows_now()
-        p.generations.pins += 1
         self._parts = [_Part(rows) for rows in generations]
+        p.generations.pins += 1
         applied = msgpack.unpackb(self._parts[-1].applied())  # older ones have it too (checkpoints V6)
         self.cursor = Cursor(applied[0], applied[1] - 1)
 

@@ -8,7 +8,7 @@ What becomes of a generation's files when nothing is left in them: on a thread o
 N1  With `wipe` the bytes are overwritten with zeros and synced before anything else happens to them.
 N2  A file that somebody still reads (LMDB's reader table) is unlinked, whatever was asked: an inode lives as long as its
     readers, but a file that is written anew would change under them.
-N3  What is disposed of is named by nothing any more: a crash leaves files that the next open removes.
+N3  What is disposed of is named by nothing any more: a crash leaves files that the next open removes, as N1 says.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from queue import SimpleQueue
 
-from journal.engine.files import open_file, sync_directory
+from journal.engine.files import check_own, open_file, sync_directory
 from journal.engine.lmdbfile import has_readers
 from journal.errors import StorageError
 
@@ -72,15 +72,34 @@ def dispose(path: Path, on_empty: str, wipe: bool) -> None:
     sync_directory(path.parent)
 
 
+def remove_left(path: Path, wipe: bool) -> None:
+    """Remove what a crash has left of a generation, a directory or a file (N3)."""
+    if path.is_dir() and not path.is_symlink():
+        check_own(path, is_directory=True)
+        _remove(path, wipe)
+    elif os.path.lexists(path):
+        _unlink(path, wipe)
+
+
 def _remove(path: Path, wipe: bool) -> None:
     for each in sorted(path.iterdir()):
         if each.is_dir() and not each.is_symlink():
             _remove(each, wipe)
         else:
-            if wipe and not (each.name == "rows.mdb" and has_readers(each)):
-                _wipe(each)
-            os.unlink(each)
+            _unlink(each, wipe)
     os.rmdir(path)
+
+
+def _unlink(path: Path, wipe: bool) -> None:
+    if wipe and (path.name != "rows.mdb" or _is_begun(path) or not has_readers(path)):
+        _wipe(path)
+    os.unlink(path)
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether a wipe was cut short: then nobody read the file (N2), and LMDB cannot tell any more."""
+    with path.open("rb") as file:
+        return not any(file.read(4096))
 
 
 def _wipe(path: Path) -> None:

@@ -10,14 +10,15 @@ U2  The catalog names a generation after its files are durable; that is the mome
 U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
 U4  Few survivors move to the active generation in steps of CARRY entries, each one record; leased ones stay until
     their lease has ended.
+U5  The catalog knows which schemas the data in a generation may have before its rows are committed: whatever moves to
+    another generation takes its schema with it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,6 @@ from journal.core import effects as fx
 from journal.core.cursor import base_of
 from journal.core.limits import NEVER, PAST_MAX
 from journal.core.periods import period_end
-from journal.core.rows import encode_lease
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.spans import Span
@@ -37,18 +37,15 @@ from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
-from journal.errors import StoreFull
+from journal.engine.survivors import CARRY, survivors
+from journal.errors import StorageError, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
-    from journal.engine.state import State
 
 log = logging.getLogger("journal.generations")
 
 NEXT = "next"
-CARRY = 64
-"""Entries in one step: with 100 bytes each about as long as ten puts."""
-LOOK_MAX = 4096
 PLACE_MAX = 4096
 """So many entries are moved before a rotation that would make too many generations; the rest moves after it."""
 FEW_SURVIVORS = 1024
@@ -65,7 +62,18 @@ class Kept(NamedTuple):
     has_rows: bool
     has_log: bool
     schema: dict[str, Any] | None = None
-    """Of the data in it."""
+    """Of the data that was put while it was active."""
+    older: Sequence[dict[str, Any]] = ()
+    """Schemas of data that moved to it from generations before it, oldest first."""
+
+
+def _schemas(kept: Sequence[Kept]) -> list[dict[str, Any]]:
+    """The schemas that the data of these generations may have, oldest first; one that comes twice only where it is newest."""
+    found: list[dict[str, Any]] = []
+    for each in (schema for k in reversed(kept) for schema in (k.schema, *reversed(k.older))):
+        if each is not None and each not in found:
+            found.append(each)
+    return found[::-1]
 
 
 def declared(settings: Settings) -> dict[str, Any] | None:
@@ -101,7 +109,9 @@ class Generations:
     def look_at_schema(self) -> None:
         """What is checked on put: the schema of the active generation."""
         kept = self.kept[-1].schema
-        self.schema = None if kept is None else Schema.from_dict(kept)
+        schema = None if kept is None else Schema.from_dict(kept)
+        if schema != self.schema:  # the same one stays: who has checked data with it need not do it again
+            self.schema = schema
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
         self._on_schema()
@@ -116,8 +126,24 @@ class Generations:
 
     def union(self) -> Schema | None:
         """All fields that the data of this journal may have."""
-        kept = [Schema.from_dict(k.schema) for k in self.kept if k.schema is not None and (k.has_rows or k.has_log)]
-        return Schema.union(kept) if kept else None
+        first = next(k.order for k in self.kept if k.has_rows)
+        # A successor is kept beside its entry, in an older generation than the one in which it was put.
+        kept = _schemas([k for k in self.kept if k.order >= first or k.has_log])
+        return Schema.union(map(Schema.from_dict, kept)) if kept else None
+
+    def note_moves(self) -> None:
+        """Rows are about to be committed: the active ones may hold data of older generations (U5). Under the lock."""
+        moved = [rows.order for rows in self._p.state.older if rows.has_moved]
+        if not moved:
+            return
+        active = self.kept[-1]
+        schemas = _schemas([k for k in self.kept[:-1] if k.order >= moved[0]])
+        schemas = [each for each in schemas if each != active.schema]
+        if any(each not in active.older for each in schemas):
+            both = [*active.older, *(each for each in schemas if each not in active.older)]
+            self._remember([*self.kept[:-1], active._replace(older=both)])
+        for rows in self._p.state.older:
+            rows.has_moved = False
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
@@ -198,12 +224,13 @@ class Generations:
                 raise storage_error(e, f"cannot begin the generation {directory}") from e
             file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
             rows = Rows(file, order)
+            p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)
             rows.keep(order, Place(0, 0, 0), now)
             file.commit()
             file.sync()
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
-            closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
+            closed = self.kept[-1]._replace(last=last, has_log=last >= 0 and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
@@ -243,6 +270,10 @@ class Generations:
                 self._let_logs_go()
             except StoreFull as e:
                 log.warning("generations_kept journal=%s error=%s", p.name, e)  # the next checkpoint looks again
+            except StorageError as e:
+                # A sync that failed says nothing the next time: what rests on it must not be given up then (U3).
+                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
+                raise
         if is_rotated or len(p.state.generations) > p.settings.generations_max:
             self._carry_soon()
 
@@ -279,7 +310,9 @@ class Generations:
         """Logs that nobody follows any more."""
         p = self._p
         gone = [
-            k for k in self.kept if k.last is not None and k.has_log and base_of(k.order) + k.last < p.log.keep_from
+            k
+            for k in self.kept
+            if k.last is not None and k.has_log and (k.last < 0 or base_of(k.order) + k.last < p.log.keep_from)
         ]
         if not gone:
             return
@@ -402,20 +435,3 @@ class Generations:
 
     def _processing(self, rows: Rows) -> int:
         return sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)
-
-
-def survivors(state: State, rows: Rows) -> fx.Carry | None:
-    """Some entries of a generation that are not under a lease, or buried ones; None when there are none."""
-    leased = state.leases.by_primary
-    looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
-    waiting = [item for item in looked if item[0] not in leased][:CARRY]
-    buried = list(islice(rows.all(rows.buried), CARRY)) if not waiting else []
-    if not waiting and not buried:
-        return None
-    worn: list[bytes] = []
-    for primary, _ in waiting:
-        lease = state.leases.worn.get(primary)
-        if lease is not None:
-            worn += (primary, encode_lease(primary, *lease[:7], b""))
-    entries = [part for item in waiting for part in item]
-    return fx.Carry(entries, worn, [part for item in buried for part in item])

@@ -91,6 +91,10 @@ class Look(Pipeline):
         self.log.synced = self.log.next_offset - 1
         return self.time.now()
 
+    def look_at_settings(self) -> None:
+        """There is no short way for a put: all ask for their level, and are refused."""
+        self.plain_bytes_max = 0
+
     def level_of(self, durability: str | None, default: int) -> int:
         """Asked by every verb that would write: refused."""
         raise _refusal()

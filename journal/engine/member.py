@@ -23,9 +23,10 @@ from journal.core.spans import Span
 from journal.core.views import Generation
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
-from journal.engine.generations import Generations, Kept, declared, survivors
+from journal.engine.generations import Generations, Kept, declared
 from journal.engine.prefixed import behind, name_in
 from journal.engine.rowsfile import Rows
+from journal.engine.survivors import survivors
 
 if TYPE_CHECKING:
     import threading
@@ -76,6 +77,7 @@ class MemberGenerations(Generations):
         """Set by the store: writes the steps to the catalog, durable on return."""
         self.rotate_at = NEVER
         self.is_due = False
+        self._schema: Schema | None = None
         self.look_at_schema()
 
     @property
@@ -108,7 +110,9 @@ class MemberGenerations(Generations):
         """The generations, or the steps, have changed."""
         self._seen = self.kept
         kept = self._schema_at(self._seen[-1].order)
-        self._schema = None if kept is None else Schema.from_dict(kept)
+        schema = None if kept is None else Schema.from_dict(kept)
+        if schema != self._schema:  # the same one stays: who has checked data with it need not do it again
+            self._schema = schema
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
 
@@ -131,9 +135,11 @@ class MemberGenerations(Generations):
             p.look_at_settings()
 
     def union(self) -> Schema | None:
-        """All fields that the data of this journal may have."""
-        schemas = [self._schema_at(k.order) for k in self.kept if k.has_rows or k.has_log]
-        found = [Schema.from_dict(schema) for schema in schemas if schema is not None]
+        """All fields that the data of this journal may have: entries move to other generations, so none is forgotten."""
+        active = self.kept[-1].order
+        found = [
+            Schema.from_dict(step.schema) for step in self.steps if step.schema is not None and step.order <= active
+        ]
         return Schema.union(found) if found else None
 
     def schedule(self) -> None:

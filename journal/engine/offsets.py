@@ -18,7 +18,7 @@ J2  A file gets its name when it is whole and synced. It is replaced by a shorte
     when it has grown; a crash at any step leaves the old one or the new one.
 J3  A bad record is a torn tail, and cut, unless another one says that it was durable, or it is the first of its file: then
     it is damage, and an error that names the file.
-J4  After a sync that failed nothing is appended to that file any more: the next write makes a new one.
+J4  After a sync that failed, or a write that was cut short, nothing is appended to that file any more: the next write makes a new one.
 J5  What is written here names only changes that are durable in the log: the caller has waited for them.
 """
 
@@ -212,6 +212,7 @@ class OffsetLog:
             try:
                 written = os.pwrite(fd, data, self._position)
                 if written != len(data):
+                    self._is_suspect = True  # whole records of a write that failed must not follow later ones
                     raise StorageError(f"{path} took {written} of {len(data)} bytes: is the disk full?")
                 try:
                     os.fdatasync(fd)

@@ -24,7 +24,7 @@ from journal.core.settings import MERGED, Settings, changed, changed_for_all
 from journal.engine import lmdbfile
 from journal.engine.catalog import Catalog, Listed
 from journal.engine.clock import EngineTime
-from journal.engine.disposal import SPARE
+from journal.engine.disposal import SPARE, remove_left
 from journal.engine.files import check_own, make_directory, remove_tree, sync_directory
 from journal.engine.generations import Kept, declared
 from journal.engine.keeper import Keeper
@@ -115,7 +115,7 @@ class Opening:
             self._create(name, listed)
         else:
             listed = listed._replace(settings=settings)
-        _check_generations(top, name, listed.generations)
+        _check_generations(top, name, listed)
         made = Sequence if name == MERGED else Pipeline
         pipeline = made(
             top, name, listed.settings, kept=listed.generations, keeper=self.keeper, time=self.time,
@@ -193,30 +193,31 @@ class Opening:
                 remove_tree(found)
 
 
-def _check_generations(top: Path, name: str, generations: list[Kept]) -> None:
+def _check_generations(top: Path, name: str, listed: Listed) -> None:
     """All files that the catalog names are there and ours; what a crash left of others is removed (generations U2)."""
     if not top.is_dir():
         raise StorageError(f"{top} is missing: the catalog names journal {name}; restore it from a copy")
     check_own(top, is_directory=True)
-    wanted = {f"{kept.order:06d}": kept for kept in generations if kept.has_rows or kept.has_log}
+    wipe = listed.settings.wipe
+    wanted = {f"{kept.order:06d}": kept for kept in listed.generations if kept.has_rows or kept.has_log}
     for found in os.listdir(top):
         if found in wanted or found in (SPARE, SPARE + "-lock", "offsets"):
             continue
         if _LEFT.fullmatch(found) is None:
             raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")
         log.warning("orphan_removed path=%s", top / found)
-        remove_tree(top / found)
+        remove_left(top / found, wipe)
     for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
         for part in [directory, directory / "log"] if kept.has_log else [directory]:
             if not part.is_dir():
                 raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
             check_own(part, is_directory=True)
         _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
-        if not kept.has_log and (directory / "log").exists():
-            remove_tree(directory / "log")
+        if not kept.has_log:
+            remove_left(directory / "log", wipe)
         if not kept.has_rows:
             for left in ("rows.mdb", "rows.mdb-lock"):
-                (directory / left).unlink(missing_ok=True)
+                remove_left(directory / left, wipe)
 
 
 def _refuse_foreign(directory: Path, known: set[str]) -> None:

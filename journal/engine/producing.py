@@ -18,9 +18,11 @@ from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, key_bytes, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
+from journal.core.schema import Schema
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import (
+    SchemaChanged,
     Wanted,
     check_priority,
     checked,
@@ -41,6 +43,7 @@ from journal.errors import Invalid, JournalError
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
 """process_date, delay, expiration, insertion_date, owner"""
+_INSERTED = life.INSERTED
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
@@ -87,15 +90,18 @@ class Producing(Side):
         ):
             # The usual put, without a call for each step.
             raw = key.encode()
-            level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-            if level == FULL and p.commit.io.locked():
-                kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
-                return p.change(level, self._put_usual, key, raw, packed, priority, level, kind=kind)
-            with p.lock:
-                result, at = self._put_usual(key, raw, packed, priority, level)
-            if level == FULL and p.log.synced < at:
-                p.settle(at)
-            return result
+            level = p.level if durability is None else p.level_of(durability, p.level)
+            try:
+                if level == FULL and p.commit.io.locked():
+                    kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
+                    return p.change(level, self._put_usual, key, raw, packed, priority, level, kind=kind)
+                with p.lock:
+                    result, at = self._put_usual(key, raw, packed, priority, level)
+                if level == FULL and p.log.synced < at:
+                    p.settle(at)
+                return result
+            except SchemaChanged:
+                pass  # it has a schema by now, and must be checked
         options = process_date, delay, expiration, insertion_date, owner
         return self._put_any(key, data, priority, options, durability, is_create=False)
 
@@ -129,16 +135,20 @@ class Producing(Side):
         """A put or a create, whatever its arguments are."""
         p = self._p
         schema = p.generations.schema
-        if schema is not None or key is None:
-            key, data = checked(schema, key, data)
-        want = wanted(key, data, priority, *options, p.settings.entry_bytes_max)
+        stored_key, stored = (key, data) if schema is None and key is not None else checked(schema, key, data)
+        want = wanted(stored_key, stored, priority, *options, p.settings.entry_bytes_max)
         level = p.level_of(durability, p.level)
-        return p.change(level, self._put, want, level, is_create)
+        try:
+            return p.change(level, self._put, want, level, is_create, schema)
+        except SchemaChanged:
+            return self._put_any(key, data, priority, options, durability, is_create=is_create)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""
         p = self._p
         now = p.enter_unflushed()
+        if not p.plain_bytes_max:
+            raise SchemaChanged
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
@@ -153,13 +163,15 @@ class Producing(Side):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(at, 1, now, level)
-        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
+        return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
-    def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
+    def _put(self, want: Wanted, level: int, is_create: bool, schema: Schema | None) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
         now = p.enter_unflushed()
+        if p.generations.schema is not schema:
+            raise SchemaChanged
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
@@ -175,7 +187,7 @@ class Producing(Side):
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
-        return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
+        return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
     def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""

@@ -41,6 +41,8 @@ class Rows:
         self.collisions = 0
         """How many of its keys have an ordinal above 0."""
         self.is_dirty = False
+        self.has_moved = False
+        """Rows of this older generation moved to the active one since the last checkpoint."""
         """Whether there is something to commit."""
         self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
         """What `Joined` knows of older generations, as long as no row goes."""

@@ -173,12 +173,14 @@ class State(Stored):
     def _inherit(self, held: Held | None, primary: bytes, value: bytes) -> None:
         """The entry of a lease is gone; its successor takes the slot (life L4)."""
         if held is not None:
+            held.home.has_moved = True
             held.home.must_delete(primary[9:], held.home.successors, "successors")
         self.insert(decode_entry(primary, value), value)
 
     def _replace(self, old: bytes, primary: bytes, value: bytes, at: int) -> None:
         home = self._home(old, at)
         if home is not None:
+            home.has_moved = True
             before = self.entry(old)
             if self.leases.worn.pop(old, None) is not None:
                 home.must_delete(old, home.leases, "leases")
@@ -191,6 +193,7 @@ class State(Stored):
         held = self._lease_of(effect.old, at)
         if held is not None:
             self._end_lease(held)
+            held.home.has_moved = True
             if held.has_successor:
                 held.home.must_delete(effect.old[9:], held.home.successors, "successors")
             self._remove(held.home, effect.old, held.owner)
@@ -232,6 +235,7 @@ class State(Stored):
         held = self._lease_of(effect.old, at)
         if held is not None:
             self._end_lease(held)
+            held.home.has_moved = True
             self._remove(held.home, effect.old, held.owner)
         if effect.primary is not None and effect.successor is not None:
             self._inherit(held, effect.primary, effect.successor)
@@ -254,6 +258,7 @@ class State(Stored):
         for rows in reversed(self.generations):
             if rows.get(name, db=rows.buried) is not None:
                 if at >= rows.ahead_at:
+                    rows.has_moved = True
                     rows.must_delete(name, rows.buried, "buried")
                 return
         if not any(at < rows.ahead_at for rows in self.older):
@@ -283,6 +288,7 @@ class State(Stored):
             worn = self.leases.worn.get(primary)
             home = self._home(primary, at)
             if home is not None:
+                home.has_moved = True
                 if worn is not None:
                     home.must_delete(primary, home.leases, "leases")
                 if row.expiration:

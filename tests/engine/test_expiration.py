@@ -133,3 +133,15 @@ def test_the_machine_clock_expires_too(tmp_path: Path) -> None:
         assert lease.key == "b"
         assert pages.get("a") is None
         lease.done()
+
+
+def test_an_entry_and_its_successor_expire_with_the_lease(
+    store: journal.Store, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """All in one tick: the lease is lost, the two merge, and what they became is over as well."""
+    pages.put("a", 1, expiration=clock.now() + 500)
+    assert pages.claim(lease=1) is not None
+    assert pages.put("a", 2, expiration=clock.now() + 500).outcome == "queued"
+    clock.advance(1000)
+    assert pages.count() == 0 and pages.statistics()["expired"] == 1
+    assert store.check() == []

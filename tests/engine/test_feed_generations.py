@@ -181,3 +181,19 @@ def test_a_crash_keeps_what_followers_have(
                 feed.ack(event)
         assert redelivered[-2:] == ["b", "c"]
         assert store.check() == []
+
+
+def test_generations_without_changes_are_held_for_nobody(store: journal.Store, clock: ManualClock) -> None:
+    """Their logs go at once, and nobody is said to lose what never was."""
+    pages = store.journal("pages", log_age_max="1m", log_bytes_max=1 << 19)
+    with pages.feed(consumer="slow", live=False):
+        pass
+    for _ in range(5):
+        pages.rotate()
+    clock.advance(2 * MINUTE_MS)
+    store.checkpoint()
+    assert [g.state for g in pages.generations()] == ["gone"] * 5 + ["active"]
+    assert store.flags() == []
+    pages.put("a")
+    with pages.feed(consumer="slow", live=False) as feed:
+        assert [event.cursor for event in feed] == [Cursor(6, 0)]

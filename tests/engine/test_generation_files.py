@@ -13,6 +13,7 @@ import pytest
 
 import journal
 from journal import Put
+from journal.engine.lmdbfile import LmdbFile
 from journal.testing import ManualClock
 from tests.engine.test_generations import live
 from tests.top import top
@@ -153,3 +154,30 @@ def test_leftovers_of_a_rotation_are_removed(tmp_path: Path) -> None:
     os.makedirs(path / top() / "strange", mode=0o700)
     with journal.open(path) as store, pytest.raises(journal.StorageError, match="strange"):
         store.journal("pages")
+
+
+def test_a_failed_sync_before_a_generation_is_given_up_is_final(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next sync would succeed without having written anything: what rests on it must stay."""
+    path = tmp_path / "s"
+    with journal.open(path) as store:
+        pages = store.journal("pages")
+        pages.put("a")
+        pages.rotate()
+        pages.move("a", priority=1)
+
+        def sync(file: LmdbFile) -> None:
+            if file is pages._p.state.file:
+                raise journal.StoreDamaged(f"cannot sync {file.path}: Input/output error")
+
+        monkeypatch.setattr(LmdbFile, "sync", sync)
+        with pytest.raises(journal.StorageError, match="cannot sync"):
+            store.checkpoint()
+        monkeypatch.undo()
+        with pytest.raises(journal.StoreFailed):
+            pages.put("b")
+        assert (path / "pages/000001/rows.mdb").exists()
+    with journal.open(path) as store:
+        assert [e.priority for e in store.journal("pages").scan()] == [1]
+        assert store.check() == []

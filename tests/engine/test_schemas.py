@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import journal
 from journal import Field, Put, Schema
+from journal.engine import arguments, bulk, producing
 
 PAGE = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 WIDER = Schema([Field("uri", "text", required=True), Field("depth", "uint16"), Field("site", "text")], key="uri")
@@ -96,3 +98,150 @@ def test_a_schema_must_be_one(store: journal.Store) -> None:
         with pytest.raises(journal.Invalid, match="schema"):
             store.journal("pages", schema=wrong)
     assert store.journals() == []
+
+
+OLD = Schema([Field("uri", "text", required=True), Field("page", "int")], key="uri")
+NEW = Schema([Field("uri", "text", required=True), Field("site", "text")], key="uri")
+ALL = {"uri", "page", "site"}
+
+
+def fields(pages: journal.Journal) -> set[str]:
+    assert pages.schema is not None
+    return {field.name for field in pages.schema.fields}
+
+
+def two_generations(store: journal.Store) -> journal.Journal:
+    """An entry of the old schema in the first, and none in the second, which has the new one."""
+    pages = store.journal("pages", schema=OLD)
+    pages.put(None, {"uri": "/a", "page": 1})
+    store.journal("pages", schema=NEW)
+    pages.rotate()
+    return pages
+
+
+def test_data_that_moves_takes_its_schema_along(tmp_path: Path) -> None:
+    """The generation it was put in is gone, and readers still get its fields of every entry."""
+    with journal.open(tmp_path / "s") as store:
+        pages = two_generations(store)
+        pages.move("/a", priority=1)
+        pages.put(None, {"uri": "/b", "site": "s"})
+        store.checkpoint()
+        assert pages.generations()[0].state == "gone"
+        assert fields(pages) == ALL and all(e.data.keys() == ALL for e in pages.scan())
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages")
+        pages.rotate()
+        pages.move("/a", priority=2)
+        pages.delete("/b")
+        store.checkpoint()
+        assert [g.state for g in pages.generations()] == ["gone", "gone", "active"]
+        assert [e.data for e in pages.scan()] == [{"uri": "/a", "page": 1, "site": None}]
+        assert store.check() == []
+
+
+def test_a_kill_before_the_checkpoint_forgets_no_schema(
+    tmp_path: Path, crashed: Callable[[journal.Store], Path]
+) -> None:
+    """The log has the move, and the replay finds out whose data it is."""
+    with journal.open(tmp_path / "s") as store:
+        pages = two_generations(store)
+        pages.move("/a", priority=1)
+        copy = crashed(store)
+    with journal.open(copy) as store:
+        pages = store.journal("pages")
+        store.checkpoint()
+        assert [g.state for g in pages.generations()] == ["gone", "active"]
+        assert fields(pages) == ALL and [e.data.keys() for e in pages.scan()] == [ALL]
+
+
+def test_a_successor_has_the_schema_of_its_put(store: journal.Store) -> None:
+    """It waits in its entry's generation, which is older than the one that was active when it came."""
+    pages = two_generations(store)
+    lease = pages.claim()
+    assert lease is not None
+    assert pages.put(None, {"uri": "/a", "site": "s"}).outcome == "queued"
+    store.journal("pages", schema=None)
+    pages.rotate()
+    store.checkpoint()
+    assert [g.state for g in pages.generations()] == ["draining", "gone", "active"]
+    assert fields(pages) == ALL
+    lease.done()
+    store.checkpoint()
+    assert [g.state for g in pages.generations()] == ["gone", "gone", "active"]
+    assert [e.data["site"] for e in pages.scan()] == ["s"] and fields(pages) == ALL
+
+
+def test_what_is_done_takes_no_schema_along(store: journal.Store) -> None:
+    """The fields of data that is gone are gone."""
+    pages = two_generations(store)
+    pages.done_many(pages.claim_many(1))
+    pages.put(None, {"uri": "/b"})
+    store.checkpoint()
+    assert pages.schema == NEW
+
+
+def test_a_buried_entry_is_told_with_all_fields(store: journal.Store) -> None:
+    """What a follower gets as old data has the union of fields as well."""
+    pages = two_generations(store)
+    with pages.feed(consumer="c", live=False) as feed:
+        lease = pages.claim()
+        assert lease is not None
+        lease.bury("unreadable")
+        assert [event.old for event in feed if event.has_old] == [{"uri": "/a", "page": 1, "site": None}]
+
+
+MAKE: dict[str, Callable[[journal.Journal, str, object], object]] = {
+    "put": lambda pages, key, data: pages.put(key, data),
+    "put with options": lambda pages, key, data: pages.put(key, data, delay=5),
+    "create": lambda pages, key, data: pages.create(key, data),
+    "put_many": lambda pages, key, data: one(pages.put_many([Put(key, data)])),
+    "put_many with options": lambda pages, key, data: one(pages.put_many([Put(key, data, delay=5)])),
+}
+
+
+def one(results: list[journal.PutResult | journal.JournalError]) -> journal.PutResult:
+    (result,) = results
+    if isinstance(result, journal.JournalError):
+        raise result
+    return result
+
+
+@pytest.mark.parametrize("how", MAKE)
+@pytest.mark.parametrize("before", [None, OLD], ids=["no schema", "another schema"])
+def test_a_put_that_rotates_is_checked_with_the_new_schema(
+    store: journal.Store, how: str, before: Schema | None
+) -> None:
+    """A rotation that is due is made by whoever comes next: its data goes to the new generation."""
+    pages = store.journal("pages", rotate_bytes=1 << 16, schema=before)
+    pages.put_many([Put(f"k{i}", {"uri": f"k{i}", "page": i}) for i in range(3000)])
+    store.journal("pages", schema=Schema({"uri": "text", "n": "int"}))
+    store.checkpoint()
+    assert pages._p.generations.is_due
+    with pytest.raises(journal.Invalid, match="page"):
+        MAKE[how](pages, "new", {"uri": "new", "page": 1})
+    assert len(pages.generations()) == 2 and pages.count() == 3000
+    MAKE[how](pages, "other", {"uri": "other", "n": 1})
+    assert pages.generations()[1].entries == 1
+
+
+@pytest.mark.parametrize("how", MAKE)
+def test_a_rotation_between_the_check_and_the_put(
+    store: journal.Store, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Another thread begins a generation with a schema while a put without one is on its way."""
+    pages = store.journal("pages")
+    pages.put("a", 1)
+    store.journal("pages", schema=NEW)
+    real = arguments.pack_data
+
+    def pack_data(data: object) -> bytes:
+        for module in (arguments, bulk, producing):
+            monkeypatch.setattr(module, "pack_data", real)
+        pages.rotate()
+        return real(data)
+
+    for module in (arguments, bulk, producing):
+        monkeypatch.setattr(module, "pack_data", pack_data)
+    with pytest.raises(journal.Invalid, match="takes a dict"):
+        MAKE[how](pages, "b", "no map")
+    assert pages.count() == 1 and len(pages.generations()) == 2

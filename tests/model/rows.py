@@ -1,0 +1,106 @@
+"""What the store should hold, as dicts and sorted(), and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+TIMEOUTS_MAX = 1
+POSTPONE_MAX = 5000
+
+
+@dataclass
+class Row:
+    """An entry of the model."""
+
+    key: Any
+    data: Any
+    priority: int
+    date: int
+    insertion: int
+    expiration: int
+    accepted: int
+    timeouts: int = 0
+    deadline: int = 0
+    token: int = 0
+    successor: Row | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.priority, self.date
+
+
+def merged(old: Row, new: Row) -> Row:
+    """Seed 004's table, with the cap on postponing."""
+    date = max(old.date, new.date)
+    if date > old.date:
+        date = max(old.date, min(date, old.insertion + POSTPONE_MAX))
+    return replace(
+        old,
+        data=new.data,
+        priority=min(old.priority, new.priority),
+        date=date,
+        expiration=0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration),
+        accepted=max(old.accepted, new.accepted),
+        timeouts=0,
+    )
+
+
+@dataclass
+class Model:
+    """What the store should hold."""
+
+    rows: dict[Any, Row] = field(default_factory=dict)
+    buried: list[Row] = field(default_factory=list)
+    finished: set[int] = field(default_factory=set)
+    flags: int = 0
+
+    def put(self, new: Row) -> str:
+        row = self.rows.get(new.key)
+        if row is None:
+            self.rows[new.key] = new
+            return "inserted"
+        last = row.successor or row
+        if new.accepted < last.accepted:
+            return "ignored"
+        if not row.token:
+            self.rows[new.key] = merged(row, new)
+            return "merged"
+        row.successor = new if row.successor is None else merged(row.successor, new)
+        return "queued"
+
+    def due(self, now: int) -> list[Row]:
+        """Whom a claim may get, in order of work; equals in place are equals."""
+        waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
+        return [r for r in waiting if r.priority < 200] or waiting
+
+    def free(self, row: Row) -> None:
+        """The lease ended badly: the row waits, its successor merged in."""
+        successor, row.successor, row.token, row.deadline = row.successor, None, 0, 0
+        if successor is not None:
+            self.rows[row.key] = merged(row, successor)
+
+    def finish(self, row: Row) -> None:
+        """The entry is gone; its successor takes its place."""
+        del self.rows[row.key]
+        if row.successor is not None:
+            self.rows[row.key] = row.successor
+
+    def tick(self, now: int) -> None:
+        """What happens by itself."""
+        for row in list(self.rows.values()):
+            if row.token and row.deadline <= now:
+                if row.successor is None and not (row.expiration and row.expiration <= now):
+                    row.timeouts += 1
+                    if row.timeouts > TIMEOUTS_MAX:
+                        self.bury(row)
+                        self.flags += 1
+                        continue
+                self.free(row)
+        for row in list(self.rows.values()):
+            if not row.token and row.expiration and row.expiration <= now:
+                del self.rows[row.key]
+
+    def bury(self, row: Row) -> None:
+        self.finish(row)
+        self.buried.append(row)

@@ -280,6 +280,7 @@ class AsyncJournal(_Wrapped):
     discard = _verb(Journal.discard)
     generations = _verb(Journal.generations)
     rotate = _verb(Journal.rotate)
+    compact = _verb(Journal.compact)
     distance = _verb(Journal.distance)
     shift = _verb(Journal.shift)
     lag = _verb(Journal.lag)

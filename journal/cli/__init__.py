@@ -21,6 +21,7 @@ from journal.cli import (
     bury,
     check,
     claim,
+    compact,
     done,
     feed,
     flags,
@@ -37,7 +38,7 @@ from journal.cli import (
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
-    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed,
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed,
 )  # fmt: skip
 
 

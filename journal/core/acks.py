@@ -11,7 +11,8 @@ Q1  `position` is the highest cursor up to which every change is acknowledged. W
 Q2  An acknowledgement names one change and says nothing about any other, whatever came before or after it.
 Q3  `high` is the highest cursor that was ever delivered or acknowledged: beyond it nothing can be acknowledged, and what
     is not acknowledged up to it is delivered again after a failure.
-Q4  Within a generation the change after (order, n) is (order, n + 1). Where a generation ends is told by `cross`.
+Q4  Within a generation the change after (order, n) is (order, n + 1). Where a generation ends, or changes were taken out
+    by compaction, is told by `cross`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Acks:
         self._starts: list[Cursor] = []
         self._ends: list[Cursor] = []
         self.edges: dict[Cursor, Cursor] = {}
-        """The last cursor of a generation that ended, and the one before the first of the next."""
+        """The last cursor before a generation's end or a gap, and the one before the next change."""
         for order, first, last in sorted(runs):
             if first <= last and Cursor(order, last) > position:
                 self._starts.append(max(Cursor(order, first), Cursor(position.order, position.offset + 1)))
@@ -98,7 +99,7 @@ class Acks:
         return at > 0 and cursor <= self._ends[at - 1]
 
     def cross(self, last: Cursor, before: Cursor) -> None:
-        """A generation ended with `last`; the next change is the first after `before` (Q4)."""
+        """The change after `last` is the first after `before` (Q4)."""
         if last != before and last >= self.position:
             self.edges[last] = before
             self._absorb()
@@ -108,10 +109,10 @@ class Acks:
         """How many changes up to `high` are not acknowledged."""
         at, changes = self.position, 0
         for last, before in sorted(self.edges.items()):
-            if at.order == last.order < self.high.order:
+            if at.order == last.order and at <= last and before <= self.high:
                 changes += last.offset - at.offset
                 at = before
-        return changes + self.high.offset - at.offset - self.above
+        return max(changes + self.high.offset - at.offset - self.above, 0)
 
     @property
     def above(self) -> int:

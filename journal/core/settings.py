@@ -49,6 +49,8 @@ class Settings:
     """Records older than this are let go although a feed consumer has not acknowledged them; None: never."""
     log_bytes_max: int | None = None
     """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
+    compact: bool = False
+    """Whether the log stays when nobody follows it, with the last change of each key, for followers who come later."""
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
@@ -112,7 +114,7 @@ def _normal(name: str, value: Any) -> Any:
         case "schema":
             if value is not None and not isinstance(value, Schema):
                 raise Invalid(f"schema is {value!r}: it must be a journal.Schema or None")
-        case "merged" | "wipe":
+        case "merged" | "wipe" | "compact":
             if type(value) is not bool:
                 raise Invalid(f"{name} is {value!r}: it must be True or False")
         case "timeline":

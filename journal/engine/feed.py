@@ -217,12 +217,12 @@ class Feed:
         except StoreClosed:
             self.interrupt()
             return _NOTHING
-        if page and self._consumer is not None:
+        if self._consumer is not None and (page or self._tail.crossed):
             with self._consumers.lock:
                 for last, before in self._tail.crossed:
                     self._acks.cross(last, before)
                 self._consumers.touched(self._consumer)
-            self._tail.crossed.clear()
+        self._tail.crossed.clear()
         return page
 
     def _linger(self) -> None:

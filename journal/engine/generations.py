@@ -202,7 +202,7 @@ class Generations:
             file.commit()
             file.sync()
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
-            closed = self.kept[-1]._replace(last=last, has_log=old.keep_from <= old.base + last)
+            closed = self.kept[-1]._replace(last=last, has_log=last >= 0 and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
             self.record(kept)
         except BaseException as e:
@@ -397,12 +397,16 @@ class Generations:
         state = "active" if k.last is None else "draining" if k.has_rows else "closed" if k.has_log else "gone"
         last = p.log.end.offset - 1 if k.last is None else k.last
         if rows is None:
-            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, ("followers",) if k.has_log else ())
+            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, self._log_keeps(k))
         processing = sum(1 for held in p.state.leases.by_token.values() if held.home is rows)
         entries, buried = rows.size(), rows.size(b"buried")
         keeps = ("active",) if k.last is None else tuple(
             name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
         )  # fmt: skip
-        if k.has_log and k.last is not None:
-            keeps += ("followers",)
+        if k.last is not None:
+            keeps += self._log_keeps(k)
         return Generation(k.order, state, k.began, last, entries, processing, buried, rows.file.used_bytes(), keeps)
+
+    def _log_keeps(self, k: Kept) -> tuple[str, ...]:
+        """Why a generation has its log still."""
+        return () if not k.has_log else ("compact",) if self._p.settings.compact else ("followers",)

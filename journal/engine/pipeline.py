@@ -27,6 +27,7 @@ from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
+from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
@@ -114,6 +115,7 @@ class Pipeline:
         self.consumers = Consumers(self, top / "offsets")
         """Who follows the log under a name."""
         self.retention = Retention(self)
+        self.compaction = Compaction(self)
         self._sync_s = sync_s
         self._is_sync_scheduled = False
         self._armed_at = NEVER
@@ -136,11 +138,9 @@ class Pipeline:
             for kept in self.generations.kept:
                 if not kept.has_rows:
                     continue
-                order = kept.order
-                digest = digests.get(order)
-                path = self.directory(order) / "rows.mdb"
-                check_before_open(path, digest, is_deep=is_deep)
-                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
+                path = self.directory(kept.order) / "rows.mdb"
+                check_before_open(path, digests.get(kept.order), is_deep=is_deep)
+                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
             self.state = State(opened, self.timer_soon)
             applied, end = self._replay()
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
@@ -181,6 +181,7 @@ class Pipeline:
     def close(self) -> dict[int, int | None]:
         """Commit everything and close; the digests of the rows by generation, nothing when they could not be committed."""
         clean = False
+        self.compaction.close()
         if self.trouble is None:
             self.consumers.close()
         with self.commit.io, self.lock:
@@ -336,7 +337,7 @@ class Pipeline:
 
     def hold_log(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = max(self.consumers.keep_from(), self.retention.floor)
+        self.log.keep_from = self.retention.keep_from()
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""

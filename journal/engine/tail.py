@@ -6,6 +6,8 @@ U2  Events come in the order of their cursors, without a gap: what cannot be rea
     was let go, LogDamaged otherwise.
 U3  The bytes of a record are believed when its offset is the one that must come next and its checksum is right: a
     segment that is recycled under a reader who holds nothing back has higher offsets.
+U4  A segment may be compacted under a reader: it reads the old file to its end, if it likes, and then looks anew for
+    the one that holds the next change (segments G3).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from zlib import crc32
 import msgpack
 
 from journal.core.cursor import Cursor
-from journal.core.effects import INSERT
+from journal.core.effects import INSERT, Skip
 from journal.core.events import Event, Where, events_of, put_event, put_events
 from journal.core.limits import RECORD_BYTES_MAX
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, OVERHEAD, SYNC_MODE, decode, payload
@@ -83,12 +85,15 @@ class Tail:
         self.is_at_end = False
         """The last page held all that there was to see."""
         self.crossed: list[tuple[Cursor, Cursor]] = []
-        """Ends of generations that were passed, with the cursor before the next change; for the caller to clear."""
+        """Places that were passed, ends of generations and gaps that compaction left, each with the cursor before the
+        next change; for the caller to clear."""
         self._p = p
         self._directory: Path | None = None
         self._fd = -1
         self._first = 0
         self._position = 0
+        self._sought = (0, 0)
+        """The file and the offset that were looked for last, for want of a next record."""
         self._marks: list[_Mark] = []
         """The last pages, so that a failed consumer goes back without a search."""
 
@@ -202,12 +207,14 @@ class Tail:
                 break
             parts = payload(record)
             following = record.offset + parts.changes
-            if following > wanted:
+            if type(parts.effect) is Skip and following > wanted:
+                self.crossed.append((Cursor(order, wanted - 1), Cursor(order, following - 1)))
+                wanted = following
+            elif following > wanted:
                 events += events_of(record, parts, order, self._p.generations.blank)[wanted - record.offset :]
                 wanted = following
             at = record.end
-        if events:
-            self.at = events[-1].cursor
+        self.at = Cursor(order, wanted - 1)
         return events, at
 
     def _decode_puts(self, buffer: bytes, at: int, wanted: int, last: int, events: list[Event]) -> tuple[int, int]:
@@ -245,18 +252,24 @@ class Tail:
         return at, wanted
 
     def _leave(self) -> None:
-        """No record follows here: go on in the segment that begins with the next change, or say why not (U2)."""
+        """No record follows here: go on in the segment that holds the next change (U4), or say why not (U2)."""
         assert self._directory is not None
-        offset = self.at.offset + 1
+        offset, position = self.at.offset + 1, self._position
         if self._first != offset and segment_path(self._directory, offset).exists():
             self._open(offset)
             return
         path = segment_path(self._directory, self._first)
+        self._find()
+        if self._fd >= 0:
+            sought = (os.fstat(self._fd).st_ino, offset)
+            if sought != self._sought:
+                self._sought = sought
+                return
         with self._p.lock:
             spans = spans_of(self._p)
         resolve(roll_forward(self.at, spans), spans)  # raises when it was let go
         raise LogDamaged(
-            f"{path} is damaged at byte {self._position}: offset {offset} is not readable. Restore the store from a copy"
+            f"{path} is damaged at byte {position}: offset {offset} is not readable. Restore the store from a copy"
         )
 
 

@@ -65,7 +65,7 @@ def test_it_keeps_what_a_model_keeps(changes: list[tuple[int, bool]], keys_max: 
     for key in {key for key, _ in changes}:
         mine = [i for i, (k, _) in enumerate(changes) if k == key]
         wanted.add(mine[-1])
-        wanted |= {i for i in [*filter(lambda i: changes[i][1], mine)][-1:]}
+        wanted |= set([i for i in mine if changes[i][1]][-1:])
     found = set()
     latest = Latest(SECRET, keys_max)
     for i in range(len(changes) - 1, -1, -1):

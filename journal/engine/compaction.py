@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("journal.compaction")
 
-SLICE_S, PAUSE_S = 0.002, 0.008
-"""Two milliseconds of work in ten: the interpreter's lock is the callers' for the rest."""
-HURRY_S = 0.002
+SLICE_S, PAUSE_S = 0.001, 0.006
+"""A millisecond of work in seven: the interpreter's lock is the callers' for the rest."""
+HURRY_S = 0.001
 """The pause when more than HURRY_BYTES wait: the log must not grow faster than it is compacted."""
 HURRY_BYTES = 64 << 20
 CALL_S = 0.02

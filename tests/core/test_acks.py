@@ -88,6 +88,23 @@ def test_unacknowledged_ones_are_counted_over_generations() -> None:
     assert acks.unacked == 3
 
 
+def test_a_gap_is_passed_when_all_before_it_is_acknowledged() -> None:
+    """It is nobody's to acknowledge, and does not count as unacknowledged once something behind it was delivered."""
+    acks = Acks(at(-1), at(2))
+    acks.cross(at(2), at(5))
+    acks.cross(at(7), at(9))
+    assert acks.unacked == 3
+    acks.high = at(10)
+    assert acks.unacked == 6
+    for offset in (10, 6, 7, 0, 1):
+        assert acks.ack(at(offset))
+    assert (acks.position, acks.unacked) == (at(1), 1)
+    acks.ack(at(2))
+    assert (acks.position, acks.unacked, acks.runs()) == (at(10), 0, ())
+    acks.cross(at(10), at(12))
+    assert (acks.position, acks.high) == (at(12), at(12))
+
+
 def test_a_skipped_one_counts_as_delivered() -> None:
     """Everything before it is redelivery from then on."""
     acks = Acks(at(-1))

@@ -1,82 +1,30 @@
-"""Compaction: of each key the last change stays, and what decided its data; offsets, followers and a crash do not notice."""
+"""Compaction: of each key the last change stays, and what decided its data; what becomes of the files, whatever fails."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import journal
-from journal import Cursor, CursorUnavailable, LogDamaged, Refused, StoreFull
-from journal.core.effects import Skip
-from journal.core.events import Event
+from journal import Cursor, LogDamaged, Refused, StoreFull
 from journal.core.latest import Latest
-from journal.engine import compaction, condense, tail
-from journal.engine.segments import CONDENSED, Place, Reader, list_segments
+from journal.engine import compaction, condense
+from journal.engine.segments import CONDENSED, list_segments
 from journal.engine.tail import Tail
 from journal.testing import ManualClock
+from tests.engine.compacting import SMALL, Copy, directory, fill, mirror, skips, told, words
 from tests.engine.helpers import Failing
-
-SMALL: dict[str, Any] = {"segment_bytes_max": 1 << 16, "compact": True}
-Copy = Callable[[journal.Store], Path]
 
 
 @pytest.fixture
 def kept(store: journal.Store) -> journal.Journal:
     """A journal that keeps its log compacted, in small segments."""
     return store.journal("pages", **SMALL)
-
-
-def told(pages: journal.Journal, **options: Any) -> list[Event]:
-    return list(pages.feed(live=False, **options))
-
-
-def words(pages: journal.Journal, **options: Any) -> list[tuple[str, Any]]:
-    return [(event.verb, event.key) for event in told(pages, **options)]
-
-
-def mirror(events: list[Event]) -> dict[Any, Any]:
-    """What a follower holds who stores data and removes keys (events N2)."""
-    held: dict[Any, Any] = {}
-    for event in events:
-        if event.op == "delete":
-            held.pop(event.key, None)
-        elif event.has_data:
-            held[event.key] = event.data
-    return held
-
-
-def last_changes(events: list[Event]) -> dict[Any, Cursor]:
-    return {
-        (event.key, event.flag if event.key is None else None): event.cursor for event in events if event.op != "noop"
-    }
-
-
-def directory(pages: journal.Journal, order: int = 1) -> Path:
-    return pages._p.directory(order) / "log"
-
-
-def skips(pages: journal.Journal, order: int = 1) -> list[tuple[int, int]]:
-    """The offset and the length of each run that was taken out."""
-    found = directory(pages, order)
-    first = list_segments(found)[0]
-    return [
-        (place.offset, parts.changes)
-        for place, _, parts in Reader(found, b"pages", Place(first, first, 0))
-        if type(parts.effect) is Skip
-    ]
-
-
-def fill(pages: journal.Journal, rounds: int = 6, key: str = "hot") -> None:
-    for turn in range(rounds):
-        pages.put(key, [turn, b"x" * 20_000])
 
 
 # --- what stays -------------------------------------------------------------------------------------------------------
@@ -281,207 +229,6 @@ def test_wiped_bytes_are_gone(store: journal.Store, tmp_path: Path) -> None:
     assert seen[-1] == 11
 
 
-# --- followers --------------------------------------------------------------------------------------------------------
-
-
-def test_a_reader_in_the_middle_goes_on(kept: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever cursor it stands at when its file is replaced, and when it goes back to where it was."""
-    monkeypatch.setattr(tail, "BLOCK_BYTES", 1000)
-    for turn in range(12):
-        kept.put("hot", [turn, b"x" * 9_000])
-        kept.put(f"k{turn}", turn)
-    readers = []
-    for pages_read in range(24):
-        reader = Tail(kept._p, Cursor(1, -1))
-        for _ in range(pages_read):
-            reader.page()
-        readers.append(reader)
-    kept.compact()
-    left = [event.cursor.offset for event in told(kept)]
-    assert left == [*range(1, 22, 2), 22, 23]
-    for reader in readers:
-        at = reader.at
-        rest = [event.cursor.offset for event in iter_all(reader)]
-        assert set(rest) >= {offset for offset in left if offset > at.offset}
-        assert rest == sorted(set(rest)) and all(offset > at.offset for offset in rest)
-        reader.seek(Cursor(1, 3))
-        assert [event.cursor.offset for event in iter_all(reader)] == [offset for offset in left if offset > 3]
-
-
-def iter_all(reader: Tail) -> list[Event]:
-    found: list[Event] = []
-    while page := reader.page():
-        found += page
-    return found
-
-
-def test_a_feed_may_begin_inside_of_what_was_taken_out(kept: journal.Journal) -> None:
-    """At any cursor: the next change that is left comes first. Distances count what was taken out."""
-    fill(kept, 8)
-    kept.put("a", 1)
-    kept.compact()
-    for offset in range(-1, 8):
-        wanted = [7, 8] if offset < 7 else [8]
-        assert [event.cursor.offset for event in told(kept, start=Cursor(1, offset))] == wanted
-    assert kept.distance(Cursor(1, -1), Cursor(1, 8)) == 9
-    assert kept.lag(Cursor(1, 2)) == 6
-
-
-def test_a_new_consumer_acknowledges_over_gaps(kept: journal.Journal, store: journal.Store) -> None:
-    """What was taken out counts as acknowledged when all before it is; it costs no place among the unacknowledged."""
-    for turn in range(4):
-        kept.put("hot", turn)
-        kept.put(f"k{turn}", turn)
-    kept.compact()
-    with kept.feed(consumer="audit", live=False, unacked_max=4) as feed:
-        assert feed.lag == 8
-        events = [next(feed) for _ in range(4)]
-        assert [event.cursor.offset for event in events] == [1, 3, 5, 6]
-        assert feed.unacked == 4
-        feed.ack(events[1:])
-        assert feed.position == Cursor(1, 0)
-        feed.ack(events[0])
-        assert feed.position == Cursor(1, 6)
-        feed.ack(next(feed))
-        assert (feed.lag, feed.unacked) == (0, 0)
-
-
-def test_gaps_are_passed_when_changes_come_again(kept: journal.Journal) -> None:
-    """After a failure what was not acknowledged comes one at a time, over gaps too."""
-    for turn in range(4):
-        kept.put("hot", turn)
-        kept.put(f"k{turn}", turn)
-    kept.compact()
-    with kept.feed(consumer="audit", live=False) as feed:
-        assert len(list(feed)) == 5
-        feed.fail()
-        again = []
-        for event in feed:
-            again.append(event.cursor.offset)
-            assert feed.is_redelivering
-            feed.ack(event)
-        assert again == [1, 3, 5, 6, 7]
-        assert feed.position == Cursor(1, 7)
-
-
-def test_what_a_consumer_has_not_acknowledged_is_not_compacted(kept: journal.Journal, store: journal.Store) -> None:
-    """One that never came holds everything; then as far as it is."""
-    with kept.feed(consumer="slow", live=False):
-        fill(kept, 8)
-    assert kept.compact().records_before == 0
-    with kept.feed(consumer="slow", live=False) as feed:
-        events = list(feed)
-        assert [event.cursor.offset for event in events] == list(range(8))
-        feed.ack(events[:5])
-    kept.compact()
-    found = [event.cursor.offset for event in told(kept)]
-    assert found[-3:] == [5, 6, 7] and len(found) < 8
-    kept.remove_feed("slow")
-    kept.compact()
-    assert [event.cursor.offset for event in told(kept)] == [7]
-
-
-def test_a_consumer_that_comes_during_a_pass_loses_nothing(kept: journal.Journal) -> None:
-    """The last look is in the moment when a file is replaced."""
-    fill(kept, 8)
-    p = kept._p
-    p.keeper.call(p.compaction._begin_now)
-    p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
-    feed = kept.feed(consumer="late", live=False)
-    while not p.keeper.call(lambda: p.compaction._advance(60)):
-        pass
-    assert [event.cursor.offset for event in feed] == list(range(8))
-    feed.close()
-    assert not (directory(kept) / CONDENSED).exists()
-
-
-def test_a_look_from_outside_reads_a_compacted_log(kept: journal.Journal, store: journal.Store, crashed: Copy) -> None:
-    """Without owning the store."""
-    fill(kept, 8)
-    kept.put("a", 1)
-    kept.compact()
-    with journal.open(crashed(store), readonly=True) as look:
-        assert [e.cursor.offset for e in look.journal("pages").feed(live=False)] == [7, 8]
-
-
-# --- generations, retention, reopening --------------------------------------------------------------------------------
-
-
-def test_generations_are_compacted_as_one_log(kept: journal.Journal) -> None:
-    """A change in a newer generation supersedes one in an older; the logs of closed ones stay."""
-    kept.put("a", 1)
-    kept.put("b", 1)
-    kept.rotate()
-    kept.put("a", 2)
-    kept.rotate()
-    kept.put("c", 1)
-    kept.compact()
-    found = [(event.key, event.cursor.order) for event in told(kept) if event.op != "noop"]
-    assert found == [("b", 1), ("a", 2), ("c", 3)]
-    kept.delete("b")
-    kept.compact()
-    assert skips(kept, 1) == [(0, 2)]
-    with kept.feed(consumer="new", live=False) as feed:
-        for event in feed:
-            feed.ack(event)
-        assert feed.lag == 0
-    assert "compact" in kept.generations()[0].kept_by
-
-
-def test_carried_rows_are_no_change_of_a_key(store: journal.Store) -> None:
-    """A survivor that moved to another generation keeps its last change where that happened."""
-    pages = store.journal("pages", **SMALL, generations_max=2)
-    pages.put("far", "data", delay="300d")
-    for turn in range(4):
-        pages.rotate()
-        pages.put("hot", turn)
-    pages.compact()
-    assert mirror(told(pages)) == {"far": "data", "hot": 3}
-    assert all(event.op != "noop" for event in told(pages))
-
-
-@pytest.mark.parametrize("limit", [{"log_bytes_max": 600_000}, {"log_age_max": "1h"}], ids=["bytes", "age"])
-def test_retention_lets_compacted_segments_go(store: journal.Store, clock: ManualClock, limit: dict[str, Any]) -> None:
-    """What is too old or too much goes, whole segments and generations, without a flag: nobody followed it."""
-    pages = store.journal("pages", **SMALL, **limit)
-    for turn in range(12):
-        pages.put(f"k{turn}", b"x" * 30_000)
-        clock.advance(600_000)
-        if turn == 3:
-            pages.rotate()
-    pages.compact()
-    for _ in range(3):
-        store.checkpoint()
-    found = told(pages)
-    assert 0 < len(found) < 12 and found[-1].key == "k11"
-    assert found == sorted(found, key=lambda event: event.cursor)
-    assert [flag for flag in store.flags() if flag.name == "feed"] == []
-    with pytest.raises(CursorUnavailable):
-        told(pages, start=Cursor(1, 0))
-
-
-def test_retention_still_tells_a_consumer_that_loses_changes(store: journal.Store, clock: ManualClock) -> None:
-    """Compaction holds no more for it than without."""
-    pages = store.journal("pages", **SMALL, log_age_max="1h")
-    pages.feed(consumer="slow").close()
-    for turn in range(12):
-        pages.put(f"k{turn}", b"x" * 30_000)
-        clock.advance(1_800_000)
-        store.checkpoint()
-    assert [flag.name for flag in store.flags()] == ["feed"]
-
-
-def test_turning_it_off_lets_the_log_go(kept: journal.Journal, store: journal.Store) -> None:
-    """And on again, from there on."""
-    fill(kept, 8)
-    kept.compact()
-    store.journal("pages", compact=False)
-    for _ in range(3):
-        kept.put("z", b"x" * 60_000)
-        store.checkpoint()
-    assert list_segments(directory(kept))[0] > 0 or told(kept)[0].cursor.offset > 0
-
-
 def test_a_compacted_log_survives_a_reopen(store: journal.Store, tmp_path: Path, clock: ManualClock) -> None:
     """And is compacted further there, together with what has come since."""
     path = tmp_path / "again.journal"
@@ -554,81 +301,3 @@ def test_a_check_finds_a_change_that_is_missing(
         kept.delete(key)
     assert store.check() == []
     assert p.trouble is None
-
-
-# --- against a model --------------------------------------------------------------------------------------------------
-
-KEYS = st.sampled_from(["a", "b", "c", b"a"])
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), KEYS),
-        st.tuples(st.just("put_many"), st.lists(KEYS, min_size=1, max_size=3, unique=True)),
-        st.tuples(st.just("delete"), KEYS),
-        st.tuples(
-            st.sampled_from(["claim", "done", "release", "bury", "retry", "rotate", "roll", "compact"]), st.none()
-        ),
-    ),
-    max_size=40,
-)
-
-
-class Run:
-    """Makes steps; a consumer that acknowledges nothing would hold the log, so what happened is read before each pass."""
-
-    def __init__(self, store: journal.Store) -> None:
-        self.pages = store.journal("pages", **SMALL)
-        self.leases: list[journal.Lease] = []
-        self.all: dict[Cursor, Event] = {}
-        self.number = 0
-
-    def note(self) -> None:
-        self.all |= {event.cursor: event for event in told(self.pages)}
-
-    def step(self, verb: str, what: Any) -> None:
-        pages = self.pages
-        self.number += 1
-        match verb:
-            case "put":
-                pages.put(what, self.number)
-            case "put_many":
-                pages.put_many([journal.Put(key, self.number) for key in what])
-            case "delete":
-                try:
-                    pages.delete(what)
-                except Refused:
-                    pass
-            case "claim":
-                self.leases += pages.claim_many(2)
-            case "done" | "release" | "bury" if self.leases:
-                getattr(self.leases.pop(0), verb)()
-            case "retry" if pages.buried():
-                pages.retry(pages.buried()[0].entry.key)
-            case "rotate":
-                pages.rotate()
-            case "roll":
-                with pages._p.commit.io, pages._p.lock:
-                    if pages._p.log.position:
-                        pages._p.log.roll()
-            case "compact":
-                self.note()
-                pages.compact()
-
-
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS)
-def test_a_follower_ends_with_what_one_has_who_saw_everything(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
-) -> None:
-    """Nothing invented, the order kept, the last change of each key there, and the same data of every key."""
-    with journal.open(tmp_path_factory.mktemp("model") / "s", durability="interval", clock=ManualClock(1)) as store:
-        run = Run(store)
-        for verb, what in steps:
-            run.step(verb, what)
-        run.step("compact", None)
-        everything = [run.all[cursor] for cursor in sorted(run.all)]
-        left = [event for event in told(run.pages) if event.op != "noop"]
-        assert [event.cursor for event in left] == sorted({event.cursor for event in left})
-        assert all(tuple(event)[1:] == tuple(run.all[event.cursor])[1:] for event in left)
-        assert last_changes(left) == last_changes(everything)
-        assert mirror(left) == mirror(everything)
-        assert store.check() == []

@@ -153,16 +153,16 @@ class Engine(RuleBasedStateMachine):
         self.unacked: set[journal.Cursor] = set()
         """Delivered by the feed, and not acknowledged."""
 
-    @initialize(durability=st.sampled_from(["full", "interval"]))
-    def begin(self, durability: str) -> None:
-        self.durability = durability
+    @initialize(durability=st.sampled_from(["full", "interval"]), is_compacting=st.booleans())
+    def begin(self, durability: str, is_compacting: bool) -> None:
+        self.durability, self.is_compacting = durability, is_compacting
         self.open()
         self.pages.feed(consumer="model", live=False).close()
 
     def open(self) -> None:
         self.store = journal.open(self.path, clock=self.clock, durability=self.durability)
         self.pages = self.store.journal(
-            "pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2
+            "pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2, compact=self.is_compacting
         )
 
     def teardown(self) -> None:
@@ -370,6 +370,19 @@ class Engine(RuleBasedStateMachine):
     def rotate(self) -> None:
         """Nobody sees it."""
         self.pages.rotate()
+
+    @precondition(lambda self: self.store is not None and self.is_compacting)
+    @rule()
+    def compact(self) -> None:
+        """The consumer misses nothing; one who comes now ends with the data that every entry, or its successor, has."""
+        self.pages.compact()
+        mirror: dict[Any, Any] = {}
+        for event in self.pages.feed(live=False):
+            if event.op == "delete":
+                mirror.pop(event.key, None)
+            elif event.has_data:
+                mirror[event.key] = event.data
+        assert mirror == {r.key: (r.successor or r).data for r in self.model.rows.values()}
 
     @rule()
     def reopen(self) -> None:

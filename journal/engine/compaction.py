@@ -36,7 +36,7 @@ from journal.engine.disposal import overwrite
 from journal.engine.files import open_file, storage_error, sync_directory
 from journal.engine.log import ROLL_BYTES, Log
 from journal.engine.segments import CONDENSED, list_segments, segment_path
-from journal.errors import JournalError, Refused
+from journal.errors import JournalError, Refused, StoreClosed
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -170,8 +170,9 @@ class Compaction:
 
     def _advance(self, seconds: float) -> bool:
         """Go on for a while; whether the pass is over."""
+        if self._work is None:
+            raise self._p.trouble or StoreClosed(f"the journal {self._p.name} was closed while its log was compacted")
         until = monotonic() + seconds
-        assert self._work is not None
         try:
             for _ in self._work:
                 if monotonic() >= until:
@@ -288,6 +289,7 @@ class Compaction:
                 self._check_still(part, group[-1].behind)
                 os.rename(made, paths[0])
                 self._closed.pop(part.order, None)
+                p.retention.replaced(part.order)
             sync_directory(part.directory)
             for each, path in zip(group[1:], paths[1:], strict=True):
                 os.unlink(path)

@@ -90,6 +90,8 @@ class Generations:
         self.pins = 0
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
         self._p = pipeline
+        self._oldest: dict[int, int] = {}
+        """The first offset in the log of each closed generation, which never changes: looked at once."""
         self._is_carrying = False
         self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
@@ -381,7 +383,9 @@ class Generations:
         p = self._p
         if k.last is None:
             return Span(k.order, p.log.end.offset - 1, is_closed=False, oldest=p.log.oldest if p.is_writable else 0)
-        oldest = list_segments(p.directory(k.order) / "log")[0] if k.has_log else k.last + 1
+        if k.has_log and k.order not in self._oldest:
+            self._oldest[k.order] = list_segments(p.directory(k.order) / "log")[0]
+        oldest = self._oldest[k.order] if k.has_log else k.last + 1
         return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
 
     # -- telling ------------------------------------------------------------------------------------------------------

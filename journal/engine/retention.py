@@ -56,6 +56,12 @@ class Retention:
         self.floor = 0
         """Places before this are not kept for anybody."""
         self._is_warned = False
+        self._closed: dict[int, list[Piece]] = {}
+        """The pieces of closed generations, looked at once: with `compact` there may be thousands of them."""
+
+    def replaced(self, order: int) -> None:
+        """Compaction has changed the files of a generation. Under the lock."""
+        self._closed.pop(order, None)
 
     def held_from(self) -> int:
         """The place from which on followers want every change. Under the lock."""
@@ -79,10 +85,14 @@ class Retention:
             kept = p.generations.kept
         pieces: list[Piece] = []
         for k, following in zip(kept, [*kept[1:], None], strict=True):
-            if k.has_log:
+            if not k.has_log:
+                self._closed.pop(k.order, None)
+            elif k.last is None or following is None:
                 pieces += _pieces(base_of(k.order), p.directory(k.order) / "log")
-                if k.last is not None and following is not None and pieces:
-                    pieces[-1] = pieces[-1]._replace(next_at=base_of(k.order) + k.last + 1, newest=following.began)
+            else:
+                if k.order not in self._closed:
+                    self._closed[k.order] = self._closed_pieces(k.order, k.last, following.began)
+                pieces += self._closed[k.order]
         held = [piece for piece in pieces if piece.next_at > kept_from]
         floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
         if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
@@ -109,6 +119,12 @@ class Retention:
             )
         elif soon <= held_from:
             self._is_warned = False
+
+    def _closed_pieces(self, order: int, last: int, ended: int) -> list[Piece]:
+        pieces = _pieces(base_of(order), self._p.directory(order) / "log")
+        if pieces:
+            pieces[-1] = pieces[-1]._replace(next_at=base_of(order) + last + 1, newest=ended)
+        return pieces
 
     def _raise(self, message: str) -> None:
         p = self._p

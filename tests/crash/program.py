@@ -110,7 +110,7 @@ class Program:
         if self.shape.is_large:
             weights = {**weights, Program.checkpoint: 6}
         if self.shape.is_compacting:
-            weights = {**weights, Program.compact: 4}
+            weights = {**weights, Program.compact: 8}
         verb = self.chance.choices(list(weights), list(weights.values()))[0]
         self.number += 1
         try:

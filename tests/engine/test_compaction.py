@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal import Cursor, LogDamaged, Refused, StoreFull
+from journal import Cursor, LogDamaged, Refused, StoreClosed, StoreFull
 from journal.core.latest import Latest
 from journal.engine import compaction, condense
 from journal.engine.segments import CONDENSED, list_segments
@@ -212,6 +213,42 @@ def test_a_damaged_segment_is_not_compacted(kept: journal.Journal, tmp_path: Pat
         kept.compact()
     path.write_bytes(content)
     kept.compact()
+
+
+def test_a_forked_child_leaves_what_is_being_written(kept: journal.Journal) -> None:
+    """It drops its copy of the pass; the parent's goes on."""
+    fill(kept)
+    p = kept._p
+    p.keeper.call(p.compaction._begin_now)
+    while not (directory(kept) / CONDENSED).exists():
+        p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
+    child = os.fork()
+    if child == 0:
+        p.compaction._work = None
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (directory(kept) / CONDENSED).exists()
+    assert p.keeper.call(lambda: p.compaction._advance(60))
+    assert len(words(kept)) == 1
+
+
+def test_closing_ends_a_pass_that_somebody_waits_for(tmp_path: Path) -> None:
+    """With the error of a closed store, and nothing half written."""
+    store = journal.open(tmp_path / "s")
+    pages = store.journal("pages", **SMALL)
+    fill(pages)
+    p = pages._p
+    p.keeper.call(p.compaction._begin_now)
+    while not (directory(pages) / CONDENSED).exists():
+        p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
+    store.close()
+    with pytest.raises(StoreClosed):
+        p.compaction._advance(60)
+    assert not (directory(pages) / CONDENSED).exists()
+    with journal.open(tmp_path / "s") as again:
+        assert len(words(again.journal("pages"))) == 6
+        assert again.check() == []
 
 
 def test_wiped_bytes_are_gone(store: journal.Store, tmp_path: Path) -> None:

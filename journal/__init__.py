@@ -10,7 +10,7 @@ from journal.core.events import Event
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Entry, Flag, Put, PutResult
+from journal.core.views import Buried, Compacted, Entry, Flag, Put, PutResult
 from journal.engine.consumers import FeedView
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
@@ -53,6 +53,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "Buried",
+    "Compacted",
     "Cursor",
     "CursorUnavailable",
     "Entry",

@@ -288,6 +288,7 @@ class AsyncMergedJournals(_AsyncFollowing):
     _wrapped: MergedJournals
 
     counts = _verb(MergedJournals.counts)
+    compact = _verb(MergedJournals.compact)
     rotate = _verb(MergedJournals.rotate)
     generations = _verb(MergedJournals.generations)
     statistics = _verb(MergedJournals.statistics)
@@ -310,6 +311,7 @@ class AsyncJournal(_AsyncFollowing):
     discard = _verb(Journal.discard)
     generations = _verb(Journal.generations)
     rotate = _verb(Journal.rotate)
+    compact = _verb(Journal.compact)
     distance = _verb(Journal.distance)
     shift = _verb(Journal.shift)
     lag = _verb(Journal.lag)

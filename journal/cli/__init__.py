@@ -21,6 +21,7 @@ from journal.cli import (
     bury,
     check,
     claim,
+    compact,
     done,
     drop,
     feed,
@@ -38,7 +39,7 @@ from journal.cli import (
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
-    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed, drop,
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from journal.cli.common import date, show
 from journal.core.cursor import Cursor
+from journal.core.effects import SKIP, Skip
 from journal.core.events import MODES, OPS, Event, events_of
 from journal.core.record import Record
 from journal.core.settings import MERGED
@@ -27,6 +28,7 @@ from journal.errors import CursorUnavailable, Invalid, LogDamaged, NotFound, Sto
 
 _GENERATION = re.compile(r"[0-9]{6,}")
 _CUT = 100
+_SKIP = OPS[SKIP]
 _SECONDS_MAX = 10**11
 """Some programs stamp in seconds. As seconds this is the year 5138, as milliseconds 1973: before any such log."""
 
@@ -92,7 +94,8 @@ def run_show(args: argparse.Namespace) -> int:
 def run_oldest(args: argparse.Namespace) -> int:
     """Show the oldest change that the log still has. Exits with 1 when it has none."""
     source = _source(args.store, args.journal)
-    return _one(next(_changes(source, None, None), None), args, source)
+    changes = (change for change in _changes(source, None, None) if change.fields["op"] != _SKIP)
+    return _one(next(changes, None), args, source)
 
 
 def run_newest(args: argparse.Namespace) -> int:
@@ -197,6 +200,8 @@ def _shown(found: Found, order: int) -> list[Change]:
     """The changes of a record."""
     if found.payload is None:
         return [_raw(found.record, order)]
+    if type(found.payload.effect) is Skip:
+        return [_skipped(found.record, found.payload.effect, order)]
     try:
         return [_change(event, found.record) for event in events_of(found.record, found.payload, order)]
     except StorageError as e:
@@ -222,6 +227,14 @@ def _change(event: Event, record: Record) -> Change:
     if event.has_data:
         words.append(_cut(repr(event.data)))
     return Change(event.cursor, fields, _line(fields, " ".join(words)))
+
+
+def _skipped(record: Record, skip: Skip, order: int) -> Change:
+    """Changes that compaction took out, as one."""
+    fields = _common(record, record.timestamp, record.timestamp)
+    fields |= {"mode": MODES[record.attribute & 3], "op": _SKIP, "namespace": _text(record.namespace)}
+    fields["changes"] = skip.changes
+    return Change(Cursor(order, record.offset), fields, _line(fields, f"{skip.changes} changes were taken out"))
 
 
 def _raw(record: Record, order: int) -> Change:

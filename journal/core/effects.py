@@ -10,6 +10,8 @@ Each effect is a tuple; a record's payload is the msgpack array `[verb, behind, 
 
 E1  A record is whole or absent: a group is one record with one checksum.
 E2  An effect holds the bytes of the rows that it writes, and the keys of those that it removes.
+E3  A skip is not an effect of anything: compaction leaves it in the place of records that it took out, so that offsets
+    have no gap. It is never decided and never applied.
 """
 
 from __future__ import annotations
@@ -167,6 +169,12 @@ class Raise(NamedTuple):
     date: int
 
 
+class Skip(NamedTuple):
+    """So many changes stood here and were taken out by compaction; it has their offsets and no event (E3)."""
+
+    changes: int
+
+
 class Clear(NamedTuple):
     """A journal is being dropped: primary, key, … of entries that go, whatever state they are in; the names of buried
     ones and of flags."""
@@ -178,7 +186,7 @@ class Clear(NamedTuple):
 
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry | Raise | Clear
+    | Unbury | Group | Carry | Raise | Skip | Clear
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -200,6 +208,7 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Group: (16, COMMAND),
     Carry: (17, NOOP),
     Raise: (18, COMMAND),
+    Skip: (19, SKIP),
     Clear: (20, DELETE),
 }
 """The number and the op of each effect."""
@@ -237,5 +246,7 @@ def changes(effect: Effect) -> int:
             return len(entries) // 2 + len(buried) + len(flags)
         case Group(effects):
             return len(effects)
+        case Skip(number):
+            return number
         case _:
             return 1

@@ -5,7 +5,8 @@ The log holds the bytes of the rows that a change writes, and only the keys of t
 event has `data` where its change wrote an entry, and `old` where the change kept the old one (a buried entry); in all
 other cases they are None, and `has_data` and `has_old` tell that apart from data that is None.
 
-N1  A record gives exactly as many events as it has changes, in the order of their offsets.
+N1  A record gives exactly as many events as it has changes, in the order of their offsets; a skip, which stands for
+    changes that compaction took out, gives none.
 N2  `op` tells what became of the key's entry: whoever stores the data of each "insert" and "update" that has data, and
     removes the key at each "delete", holds the last accepted data of every key that has an entry. A finished entry
     whose successor takes its place is therefore an "update"; what a person does to a flag or to a buried entry is a
@@ -261,6 +262,13 @@ def events_of(record: Record, payload: Payload, order: int, blank: dict[str, Any
         raise LogDamaged(
             f"the record at offset {record.offset} has the unknown mode {mode}: is it from a newer version?"
         )
+    if type(payload.effect) is fx.Skip:
+        if payload.effect.changes != payload.changes:
+            raise LogDamaged(
+                f"the record at offset {record.offset} skips {payload.effect.changes!r} changes and takes "
+                f"{payload.changes} offsets"
+            )
+        return []
     where = Where(order, record.timestamp, MODES[mode], record.namespace.decode(errors="replace"), blank)
     try:
         events = effect_events(payload.effect, where, record.offset)

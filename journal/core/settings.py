@@ -25,6 +25,7 @@ MERGED = "_merged"
 FIXED = frozenset({"merged", "timeline"})
 SHARED = frozenset({
     "segment_bytes_max", "rotate", "rotate_bytes", "generations_max", "on_empty", "wipe", "log_age_max", "log_bytes_max",
+    "compact",
 })  # fmt: skip
 """Settings of the files; merged journals have these together."""
 ON_EMPTY = ("delete", "reset", "truncate")
@@ -55,6 +56,8 @@ class Settings:
     """Records older than this are let go although a feed consumer has not acknowledged them; None: never."""
     log_bytes_max: int | None = None
     """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
+    compact: bool = False
+    """Whether the log stays when nobody follows it, with the last change of each key, for followers who come later."""
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
@@ -119,7 +122,7 @@ def _normal(name: str, value: Any) -> Any:
         case "schema":
             if value is not None and not isinstance(value, Schema):
                 raise Invalid(f"schema is {value!r}: it must be a journal.Schema or None")
-        case "merged" | "wipe":
+        case "merged" | "wipe" | "compact":
             if type(value) is not bool:
                 raise Invalid(f"{name} is {value!r}: it must be True or False")
         case "timeline":

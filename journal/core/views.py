@@ -78,7 +78,18 @@ class Generation(NamedTuple):
     buried: int
     bytes: int
     kept_by: tuple[str, ...]
-    """What keeps it: active, entries, leases, buried, followers."""
+    """What keeps it: active, entries, leases, buried, followers, compact."""
+
+
+class Compacted(NamedTuple):
+    """What compaction came to, over all segments that it looked at."""
+
+    records_before: int
+    records_after: int
+    """Those that stand in the place of removed ones among them."""
+    bytes_before: int
+    bytes_after: int
+    """Of whole files, with the room that is prepared in them."""
 
 
 class Put:

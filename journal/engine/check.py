@@ -2,7 +2,7 @@
 The check: recompute every index, counter and invariant from the entries and the log, and say what differs.
 
 It only reads. When the log still has its beginning, it is replayed into an empty database and the result compared byte
-for byte (the same log gives the same state).
+for byte (the same log gives the same state); unless it was compacted: then it must have what decided each entry's data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from journal.core.keys import expiration_key, key_bytes, murmur, owner_key
+from journal.core import effects as fx
+from journal.core.cursor import base_of, cursor_of
+from journal.core.events import events_of
+from journal.core.keys import UserKey, expiration_key, key_bytes, murmur, owner_key
 from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.look import Look
@@ -213,8 +216,34 @@ def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:
                 pass
         if reader.end != p.log.end:
             yield f"log: the records end at {reader.end}, the engine goes on at {p.log.end}"
+        if p.settings.compact:
+            yield from _compacted(p)
     except (StorageError, IndexError) as e:
         yield f"log: {e}"
+
+
+def _compacted(p: Pipeline) -> Iterator[str]:
+    """A log that is kept for those who come later: no gap, and what decided the data of each entry (latest D1)."""
+    namespace = p.name.encode()
+    logs = [(k, list_segments(p.directory(k.order) / "log")) for k in p.generations.kept if k.has_log]
+    oldest = base_of(logs[0][0].order) + logs[0][1][0]
+    missing: dict[tuple[str, UserKey | None], int] = {}
+    for name, state in _states(p):
+        for primary, value in state.rows(b"entries"):
+            row = decode_entry(primary, value)
+            if row.at >= oldest:
+                missing[name, row.key] = row.at
+    for k, segments in logs:
+        reader = Reader(p.directory(k.order) / "log", namespace, Place(segments[0], segments[0], 0))
+        for place, record, payload in reader:
+            at = base_of(k.order) + place.offset + payload.changes - 1
+            for event in events_of(record, payload, k.order):
+                if event.has_data and missing.get((event.namespace, event.key), at + 1) <= at:
+                    del missing[event.namespace, event.key]
+        if k.last is not None and reader.end.offset != k.last + 1:
+            yield f"log: the records of generation {k.order} end before {reader.end.offset}, its last is {k.last}"
+    for (_, key), at in missing.items():
+        yield f"log: no change since {cursor_of(at)}, which wrote the entry {key!r}, has its data"
 
 
 def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
@@ -222,11 +251,15 @@ def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
         file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
         try:
             state = Namespaces([Rows(file, 1)]) if isinstance(p.state, Namespaces) else State([Rows(file, 1)])
+            is_whole = True
             for place, record, payload in reader:
-                if isinstance(state, Namespaces):
+                is_whole = is_whole and type(payload.effect) is not fx.Skip
+                if is_whole and isinstance(state, Namespaces):
                     state.apply_to(record.namespace, payload.effect, place.offset)
-                else:
+                elif is_whole:
                     state.apply(payload.effect, place.offset)
+            if not is_whole:
+                return  # compacted: the last changes do not make the rows
             state.flush()
             state.save_leases()
             for name in _COMPARED:

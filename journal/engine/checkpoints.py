@@ -157,6 +157,7 @@ class Checkpoints:
             p.commit.fail(e)
             raise
         p.retention.look()
+        p.compaction.look()
         p.generations.look_around()
 
     def commit(self, then: Callable[[], None] = lambda: None) -> None:

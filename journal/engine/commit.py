@@ -164,9 +164,11 @@ class GroupCommit:
 
     def close(self) -> None:
         """End the thread when it has served who waits; nobody holds the lock or `io`, and changes are refused."""
-        if self._thread is not None:
+        with self._starting:  # or it may not have begun yet
+            thread = self._thread
+        if thread is not None:
             self._requests.put(None)
-            self._thread.join()
+            thread.join()
 
     def is_own_thread(self) -> bool:
         """Whether we are on the thread that makes what was handed over."""

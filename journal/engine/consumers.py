@@ -362,7 +362,7 @@ class Consumers:
             with p.lock:
                 end = Cursor(p.order, p.log.end.offset - 1)
                 spans = [log.span for log in kept_logs(p)]
-                keep_from, expected = p.log.keep_from, max(self.keep_from(), p.retention.floor)
+                keep_from, expected = p.log.keep_from, p.retention.keep_from()
                 may_lose = p.settings.log_age_max is not None or p.settings.log_bytes_max is not None
             if kept.keys() != self.known.keys():
                 found.append(f"offset log: it has the consumers {sorted(kept)}, memory has {sorted(self.known)}")

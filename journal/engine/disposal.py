@@ -105,12 +105,17 @@ def _is_begun(path: Path) -> bool:
 def _wipe(path: Path) -> None:
     fd = open_file(path)
     try:
-        at, size = 0, os.fstat(fd).st_size
-        while at < size:
-            at += os.pwrite(fd, memoryview(_ZEROS)[: size - at], at)
-        os.fdatasync(fd)
+        overwrite(fd)
     finally:
         os.close(fd)
+
+
+def overwrite(fd: int) -> None:
+    """Write zeros over a whole file, and sync it."""
+    at, size = 0, os.fstat(fd).st_size
+    while at < size:
+        at += os.pwrite(fd, memoryview(_ZEROS)[: size - at], at)
+    os.fdatasync(fd)
 
 
 def reuse_spare(top: Path, fresh: Path, on_empty: str) -> None:

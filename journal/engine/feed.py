@@ -219,7 +219,7 @@ class Feed:
             self.interrupt()
             return _NOTHING
         tail = self._tail
-        if self._consumer is not None and (page or tail.passed):
+        if self._consumer is not None and (page or tail.crossed or tail.passed):
             with self._consumers.lock:
                 for last, before in tail.crossed:
                     self._acks.cross(last, before)
@@ -227,7 +227,7 @@ class Feed:
                     self._acks.pass_over(*run)
                 self.note()
                 self._consumers.touched(self._consumer)
-            tail.crossed.clear()
+        tail.crossed.clear()
         tail.passed.clear()
         return page
 

@@ -8,7 +8,8 @@ Nothing is ever written, locked or mapped. A directory whose first record is one
 segments.py, any other one by those below; other files in such a directory are left alone.
 
 R1  A log of ours is read beside its owner, who writes, renames and removes: what looks like damage counts only when
-    later looks at the same place find it again. Segments that the owner lets go are a gap, and `let_go` says which.
+    later looks at the same place find it again. Segments that the owner lets go are a gap, and `let_go` says which;
+    those that it compacts are read anew from the next change on.
 R2  A segment of another program ends with its file, at a header of zeros, or at a record that the file does not hold
     whole. The last is damage if the next segment shows that changes are missing.
 R3  Offsets ascend. They may skip numbers (compaction takes records out), but stay within their segment's name and the
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from journal.core.effects import Skip
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, OVERHEAD, Payload, Record, decode, payload
 from journal.engine.files import storage_error
 from journal.engine.segments import Place, Reader, list_segments, segment_path
@@ -91,12 +93,13 @@ class LogFiles:
             raise storage_error(e, f"cannot read the log in {self.directory}") from e
 
     def newest(self, namespace: bytes | None = None) -> Found | None:
-        """The last record (of a namespace)."""
+        """The last record (of a namespace) that compaction has not taken out."""
         stop = None
         for first in reversed(self.segments()):
             found = None
             for each in self.read(first, stop):
-                if namespace is None or each.record.namespace == namespace:
+                is_wanted = namespace is None or each.record.namespace == namespace
+                if is_wanted and not (each.payload and type(each.payload.effect) is Skip):
                     found = each
             if found is not None:
                 return found
@@ -106,11 +109,12 @@ class LogFiles:
     def _ours(self, namespace: bytes, first: int) -> Iterator[Found]:
         """Read a log of ours, beside its owner if there is one (R1)."""
         reader = Reader(self.directory, namespace, Place(first, first, 0))
-        doubtful, looks = reader.end, 0
+        doubtful, looks, reached = reader.end, 0, first
         while True:
             try:
                 for place, record, parts in reader:
-                    yield Found(segment_path(self.directory, place.segment), place.position, record, parts)
+                    if place.offset + parts.changes > reached:
+                        yield Found(segment_path(self.directory, place.segment), place.position, record, parts)
                 return
             except (LogDamaged, FileNotFoundError):
                 offset, segment, _ = place = reader.end
@@ -125,6 +129,10 @@ class LogFiles:
                 doubtful = place
                 if looks == _LOOKS_MAX:
                     raise
+                holding = max((s for s in segments if s <= offset), default=segment)
+                if holding != segment or looks > 1:  # compacted, or about to be found damaged again
+                    reached = max(reached, offset)
+                    reader = Reader(self.directory, namespace, Place(holding, holding, 0))
 
 
 def _names(directory: Path) -> list[int]:

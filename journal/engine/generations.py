@@ -99,6 +99,8 @@ class Generations:
         self.pins = 0
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
         self._p = pipeline
+        self._oldest: dict[int, int] = {}
+        """The first offset in the log of each closed generation, which never changes: looked at once."""
         self._is_carrying = False
         self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
@@ -407,7 +409,9 @@ class Generations:
         p = self._p
         if k.last is None:
             return Span(k.order, p.log.end.offset - 1, is_closed=False, oldest=p.log.oldest if p.is_writable else 0)
-        oldest = list_segments(p.directory(k.order) / "log")[0] if k.has_log else k.last + 1
+        if k.has_log and k.order not in self._oldest:
+            self._oldest[k.order] = list_segments(p.directory(k.order) / "log")[0]
+        oldest = self._oldest[k.order] if k.has_log else k.last + 1
         return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
 
     # -- telling ------------------------------------------------------------------------------------------------------
@@ -423,15 +427,19 @@ class Generations:
         state = "active" if k.last is None else "draining" if k.has_rows else "closed" if k.has_log else "gone"
         last = p.log.end.offset - 1 if k.last is None else k.last
         if rows is None:
-            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, ("followers",) if k.has_log else ())
+            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, self._log_keeps(k))
         processing = self._processing(rows)
         entries, buried = rows.size(), rows.size(b"buried")
         keeps = ("active",) if k.last is None else tuple(
             name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
         )  # fmt: skip
-        if k.has_log and k.last is not None:
-            keeps += ("followers",)
+        if k.last is not None:
+            keeps += self._log_keeps(k)
         return Generation(k.order, state, k.began, last, entries, processing, buried, rows.file.used_bytes(), keeps)
+
+    def _log_keeps(self, k: Kept) -> tuple[str, ...]:
+        """Why a generation has its log still."""
+        return () if not k.has_log else ("compact",) if self._p.settings.compact else ("followers",)
 
     def _processing(self, rows: Rows) -> int:
         return sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)

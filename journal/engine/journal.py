@@ -18,7 +18,7 @@ from journal.core.limits import NEVER
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, date_ms
-from journal.core.views import Buried, Entry, Generation, buried_of, entry_of
+from journal.core.views import Buried, Compacted, Entry, Generation, buried_of, entry_of
 from journal.engine.arguments import consumer_name, status_of
 from journal.engine.consuming import Consuming
 from journal.engine.following import Following
@@ -52,6 +52,7 @@ class Journal(Producing, Consuming, Following):
                 self._p.log.limit(segment_bytes=settings.segment_bytes_max)
             self._p.generations.schedule()
             self._p.look_at_settings()
+            self._p.hold_log()
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"
@@ -149,6 +150,10 @@ class Journal(Producing, Consuming, Following):
         p.keeper.call(p.generations.rotate)
         return self.generations()[-1]
 
+    def compact(self) -> Compacted:
+        """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""
+        return self._p.compaction.now()
+
     # -- durability ---------------------------------------------------------------------------------------------------
 
     @property
@@ -190,6 +195,9 @@ class Journal(Producing, Consuming, Following):
                 "log_bytes": p.log.bytes_written,
                 "rows_bytes": sum(rows.file.used_bytes() for rows in state.generations),
                 "syncs": p.commit.syncs,
+                "compactions": p.compaction.passes,
+                "compacted_records": p.compaction.records_removed,
+                "compacted_bytes": p.compaction.bytes_saved,
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
                 "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),

@@ -8,7 +8,8 @@ W2  Records go only to space that was written before (zeros, or a recycled segme
 W3  A segment is synced before the next one takes records. It gets its name when its space is prepared and synced, and
     the name is durable before it takes records.
 W4  The last RESERVE bytes are for work that frees room or ends leases: puts are refused earlier.
-W5  Only segments that two checkpoints have passed are reused or removed (LMDB's last commit may be lost in a power cut).
+W5  Only segments that two checkpoints have passed are reused, removed or compacted (LMDB's last commit may be lost in a
+    power cut).
 
 W6  A failed sync is StoreFailed, whoever asked for it. Group commit syncs through a descriptor of its own: the kernel
     reports a failed write-back once for each open file.
@@ -84,6 +85,10 @@ class Log:
         self._pending_bytes = 0
         self.keep_from = NEVER
         """Records from this offset on stay, whatever checkpoints have passed: somebody follows the log."""
+        self.passed_to = base
+        """Two checkpoints have passed all places before this one (W5)."""
+        self.is_pinned = False
+        """Segments are being compacted: none is reused or removed meanwhile."""
         self._segments: list[int] = []
         self._spares: list[Path] = []
         self._retired: list[int] = []
@@ -347,10 +352,20 @@ class Log:
 
     def passed(self, offset: int) -> None:
         """Two checkpoints have passed this offset: segments before it are reused or removed (W5), if nobody follows."""
-        offset = min(offset, self.keep_from) - self.base
+        self.passed_to = max(self.passed_to, offset)
+        offset = self.base if self.is_pinned else min(offset, self.keep_from)
+        offset -= self.base
         while len(self._segments) > 1 and self._segments[1] <= offset:
             self._spares.append(segment_path(self.directory, self._segments.pop(0)))
         self._drop_spares(SPARE_MAX)
+
+    def closed(self) -> list[int]:
+        """The first offsets of the segments that nobody writes to, and of the one that follows them (W5)."""
+        return [first for first in self._segments if self.base + first <= self.passed_to]
+
+    def replaced(self, first: int) -> None:
+        """A segment was removed, after another one had taken its records in (compaction)."""
+        self._segments.remove(first)
 
     def drop_spares(self) -> None:
         """The disk is full: give the room of recycled segments back."""

@@ -179,7 +179,8 @@ class Member(Pipeline):
         self.keeper = shared.keeper
         self.level, self.claim_level = shared.level, shared.claim_level
         self.is_writable = shared.is_writable
-        self.checkpoints, self.commit, self.retention = shared.checkpoints, shared.commit, shared.retention
+        self.checkpoints, self.commit = shared.checkpoints, shared.commit
+        self.retention, self.compaction = shared.retention, shared.compaction
         self.map_bytes = shared.map_bytes
         self.due = threading.Condition(shared.lock)
         self.sleeping = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from journal.core.settings import Settings
-from journal.core.views import Generation
+from journal.core.views import Compacted, Generation
 from journal.engine.consumers import Consumers
 from journal.engine.following import Following
 from journal.engine.member import MemberConsumers
@@ -52,6 +52,10 @@ class MergedJournals(Following):
         p.keeper.call(p.generations.rotate)
         return self.generations()[-1]
 
+    def compact(self) -> Compacted:
+        """Compact the log now, see Journal.compact; needs `compact=True`."""
+        return self._p.compaction.now()
+
     def generations(self) -> list[Generation]:
         """What the catalog still knows of the generations, oldest first, with the entries of all journals."""
         p = self._p
@@ -74,6 +78,9 @@ class MergedJournals(Following):
                 "rows_bytes": sum(rows.file.used_bytes() for rows in p.state.generations),
                 "syncs": p.commit.syncs,
                 "checkpoints": p.checkpoints.count,
+                "compactions": p.compaction.passes,
+                "compacted_records": p.compaction.records_removed,
+                "compacted_bytes": p.compaction.bytes_saved,
             }
 
     def _use(self, settings: Settings) -> None:

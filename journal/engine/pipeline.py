@@ -27,6 +27,7 @@ from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
 from journal.engine.commit import GroupCommit, Kind, NotHere
+from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.generations import Generations, Kept
@@ -73,10 +74,8 @@ class Pipeline:
         self.order = kept[-1].order
         """Of the active generation."""
         self.settings = settings
-        self.time = time
-        self.keeper = keeper
-        self.level = level
-        self.claim_level = claim_level
+        self.time, self.keeper = time, keeper
+        self.level, self.claim_level = level, claim_level
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = threading.Condition(self.lock)
@@ -99,9 +98,7 @@ class Pipeline:
         self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
-        self.commit = GroupCommit(
-            self.log, self.lock, name, lambda puts: self.put_together(puts), self._failed, self.tell
-        )
+        self.commit = GroupCommit(self.log, self.lock, name, self._put_together, self._failed, self.tell)
         self.map_bytes = map_bytes
         self.plain_bytes_max = 0
         """How much packed data a put without options may have; 0 when there is a schema, which must look first."""
@@ -109,6 +106,7 @@ class Pipeline:
         self.consumers = Consumers(self, top / "offsets")
         """Who follows the log under a name."""
         self.retention = Retention(self)
+        self.compaction = Compaction(self)
         self._sync_s = sync_s
         self._is_sync_scheduled = False
         self._armed_at = NEVER
@@ -131,11 +129,9 @@ class Pipeline:
             for kept in self.generations.kept:
                 if not kept.has_rows:
                     continue
-                order = kept.order
-                digest = digests.get(order)
-                path = self.directory(order) / "rows.mdb"
-                check_before_open(path, digest, is_deep=is_deep)
-                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
+                path = self.directory(kept.order) / "rows.mdb"
+                check_before_open(path, digests.get(kept.order), is_deep=is_deep)
+                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
             self.state = self._state_over(opened)
             applied, end = self._replay()
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
@@ -183,6 +179,7 @@ class Pipeline:
     def close(self) -> dict[int, int | None]:
         """Commit everything and close; the digests of the rows by generation, nothing when they could not be committed."""
         clean = False
+        self.compaction.close()
         if self.trouble is None:
             self.consumers.close()
         with self.commit.io, self.lock:
@@ -331,6 +328,9 @@ class Pipeline:
         synced = self.log.synced
         return synced if synced < self.full_requested else self.log.last_in_os
 
+    def _put_together(self, puts: list[Any]) -> list[Any]:
+        return self.put_together(puts)
+
     def look_at_settings(self) -> None:
         """The settings or the schema changed."""
         limit = self.settings.entry_bytes_max - ENTRY_OVERHEAD_MAX
@@ -338,7 +338,7 @@ class Pipeline:
 
     def hold_log(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = max(self.consumers.keep_from(), self.retention.floor)
+        self.log.keep_from = self.retention.keep_from()
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""

@@ -1,12 +1,14 @@
 """
-Retention: feed consumers hold the log, but not for ever when the journal says so (`log_age_max`, `log_bytes_max`).
+Retention: feed consumers hold the log, and `compact` keeps it for those who come later, but not for ever when the
+journal says so (`log_age_max`, `log_bytes_max`).
 
-At each checkpoint the segments that only consumers hold are looked at, oldest first, over all generations. One whose
-newest record is too old, or that is too much, is let go whole: who still wanted it gets CursorUnavailable.
+At each checkpoint the segments that are kept for followers only are looked at, oldest first, over all generations. One
+whose newest record is too old, or that is too much, is let go whole: who still wanted it gets CursorUnavailable.
 
 I1  Nothing that recovery needs is let go: the limit is raised, and a segment goes as any other does, when checkpoints
     have passed it.
-I2  A flag `feed` is raised when a consumer loses records, and before that, when WARN of the limit is reached.
+I2  A flag `feed` is raised when a consumer loses records, and before that, when WARN of the limit is reached. What is
+    kept for those who come later goes without a word.
 """
 
 from __future__ import annotations
@@ -54,6 +56,20 @@ class Retention:
         self.floor = 0
         """Places before this are not kept for anybody."""
         self._is_warned = False
+        self._closed: dict[int, list[Piece]] = {}
+        """The pieces of closed generations, looked at once: with `compact` there may be thousands of them."""
+
+    def replaced(self, order: int) -> None:
+        """Compaction has changed the files of a generation. Under the lock."""
+        self._closed.pop(order, None)
+
+    def held_from(self) -> int:
+        """The place from which on followers want every change. Under the lock."""
+        return max(self._p.consumers.keep_from(), self.floor)
+
+    def keep_from(self) -> int:
+        """The place from which on records stay, compacted or not. Under the lock."""
+        return self.floor if self._p.settings.compact else self.held_from()
 
     def look(self) -> None:
         """Raise the floor as far as the settings say. Without the lock."""
@@ -64,16 +80,25 @@ class Retention:
         with p.lock:
             if p.trouble is not None or p.log.keep_from >= p.log.next_offset:
                 return
-            held_from, now = p.log.keep_from, p.time.now()
+            kept_from, now = p.log.keep_from, p.time.now()
+            held_from = self.held_from()
             kept = p.generations.kept
         pieces: list[Piece] = []
         for k, following in zip(kept, [*kept[1:], None], strict=True):
-            if k.has_log:
+            if not k.has_log:
+                self._closed.pop(k.order, None)
+            elif k.last is None or following is None:
                 pieces += _pieces(base_of(k.order), p.directory(k.order) / "log")
-                if k.last is not None and following is not None and pieces:
-                    pieces[-1] = pieces[-1]._replace(next_at=base_of(k.order) + k.last + 1, newest=following.began)
-        held = [piece for piece in pieces if piece.next_at > held_from]
+            else:
+                if k.order not in self._closed:
+                    self._closed[k.order] = self._closed_pieces(k.order, k.last, following.began)
+                pieces += self._closed[k.order]
+        held = [piece for piece in pieces if piece.next_at > kept_from]
         floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
+        if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
+            with p.lock:
+                self.floor = floor
+                p.hold_log()
         if floor > held_from:
             self.floor = floor
             self._raise(
@@ -94,6 +119,12 @@ class Retention:
             )
         elif soon <= held_from:
             self._is_warned = False
+
+    def _closed_pieces(self, order: int, last: int, ended: int) -> list[Piece]:
+        pieces = _pieces(base_of(order), self._p.directory(order) / "log")
+        if pieces:
+            pieces[-1] = pieces[-1]._replace(next_at=base_of(order) + last + 1, newest=ended)
+        return pieces
 
     def _raise(self, message: str) -> None:
         p = self._p

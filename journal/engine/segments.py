@@ -7,6 +7,9 @@ segment (a recycled file): those have lower offsets, so they are never taken for
 G1  Records are read in the order of their offsets, without a gap, over all segments.
 G2  A bad record is a torn tail when nothing behind it claims that it was durable, and damage otherwise; a record that
     runs over the end of the file is damage too.
+G3  A segment holds all changes from its first offset to that of the next file, and may go on beyond it: compaction puts
+    one file in the place of several, and the others go after it. So at any moment the segment that a change is read
+    from is the last one that begins at or before it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ SEGMENT_BYTES_FIRST = 256 << 10
 """A segment gets its name when it has so many bytes of prepared space; a shorter one was cut."""
 UNNAMED = "new.log"
 """A segment that is being prepared."""
+CONDENSED = "compact.log"
+"""What compaction writes, until it gets the name of the segment whose place it takes."""
 
 
 class Place(NamedTuple):
@@ -51,12 +56,15 @@ def list_segments(directory: Path) -> list[int]:
     """The first offsets of the segments, in order; anything else in the directory is refused."""
     found = []
     for name in os.listdir(directory):
-        if name == UNNAMED:
+        if name in (UNNAMED, CONDENSED):
             continue
         match = _NAME.fullmatch(name)
         if match is None:
             raise LogDamaged(f"{directory / name} is not a segment of the log: move it out of the store")
-        check_own(directory / name, is_directory=False)
+        try:
+            check_own(directory / name, is_directory=False)
+        except FileNotFoundError:
+            continue  # let go, or used again, since it was listed
         found.append(int(match[1]))
     return sorted(found)
 
@@ -72,8 +80,8 @@ class Reader:
     def __iter__(self) -> Iterator[tuple[Place, Record, Payload]]:
         segments = list_segments(self.directory)
         offset, first, position = self.end
-        if first not in segments and offset in segments:
-            # The place is the end of a segment that was let go; the next one begins with the same offset.
+        if first != offset and offset in segments:
+            # The place is the end of a segment that may have been let go or compacted since.
             first, position = offset, 0
             self.end = Place(offset, first, position)
         if first not in segments:
@@ -85,13 +93,12 @@ class Reader:
                 size = os.fstat(fd).st_size
                 if size < max(position, SEGMENT_BYTES_FIRST):
                     raise LogDamaged(f"{path} was cut at byte {size}: offset {offset} should be at byte {position}")
-                for place, record in _records(fd, Place(offset, first, position)):
-                    parts = payload(record)
+                for place, record, parts in records(fd, Place(offset, first, position)):
                     yield place, record, parts
                     offset = place.offset + parts.changes
                     position = record.end
                     self.end = Place(offset, first, position)
-                later = [s for s in segments if s > first]
+                later = [s for s in segments if s >= max(offset, first + 1)]  # G3
                 if later and later[0] == offset:
                     first, position = offset, 0
                     self.end = Place(offset, first, position)
@@ -128,7 +135,7 @@ class Reader:
                 )
 
 
-def _records(fd: int, start: Place) -> Iterator[tuple[Place, Record]]:
+def records(fd: int, start: Place) -> Iterator[tuple[Place, Record, Payload]]:
     """The whole records of one segment from a place on, while their offsets follow; `end` is the file position."""
     size = os.fstat(fd).st_size
     offset, first, base = start
@@ -148,9 +155,9 @@ def _records(fd: int, start: Place) -> Iterator[tuple[Place, Record]]:
             continue
         if record.offset != offset:
             return
-        parts_count = payload(record).changes
-        yield Place(offset, first, base + at), record._replace(end=base + record.end)
-        offset += parts_count
+        parts = payload(record)
+        yield Place(offset, first, base + at), record._replace(end=base + record.end), parts
+        offset += parts.changes
         at = record.end
 
 

@@ -6,6 +6,8 @@ U2  Events come in the order of their cursors, without a gap: what cannot be rea
     was let go, LogDamaged otherwise.
 U3  The bytes of a record are believed when its offset is the one that must come next and its checksum is right: a
     segment that is recycled under a reader who holds nothing back has higher offsets.
+U4  A segment may be compacted under a reader: it reads the old file to its end, if it likes, and then looks anew for
+    the one that holds the next change (segments G3).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from journal.core.acks import Run
 from journal.core.cursor import Cursor
+from journal.core.effects import Skip
 from journal.core.events import Event, Where, events_of
 from journal.core.limits import RECORD_BYTES_MAX
 from journal.core.puts import puts_decoder
@@ -98,6 +101,8 @@ class Tail:
         self._end = after
         self._last, self._ready = -1, 0
         """What the last look has found."""
+        self._sought = (0, 0)
+        """The file and the offset that were looked for last, for want of a next record."""
         self._marks: list[_Mark] = []
         """The last pages, so that a failed consumer goes back without a search."""
 
@@ -223,7 +228,7 @@ class Tail:
             parts = payload(record)
             following = record.offset + parts.changes
             if following > wanted:
-                if only and record.namespace != only:
+                if type(parts.effect) is Skip or (only and record.namespace != only):
                     self._pass(order, wanted, following - 1)
                 else:
                     found.append(events_of(record, parts, order, blank)[wanted - record.offset :])
@@ -241,18 +246,24 @@ class Tail:
             passed.append((order, first, last))
 
     def _leave(self) -> None:
-        """No record follows here: go on in the segment that begins with the next change, or say why not (U2)."""
+        """No record follows here: go on in the segment that holds the next change (U4), or say why not (U2)."""
         assert self._directory is not None
-        offset = self.at.offset + 1
+        offset, position = self.at.offset + 1, self._position
         if self._first != offset and segment_path(self._directory, offset).exists():
             self._open(offset)
             return
         path = segment_path(self._directory, self._first)
+        self._find()
+        if self._fd >= 0:
+            sought = (os.fstat(self._fd).st_ino, offset)
+            if sought != self._sought:
+                self._sought = sought
+                return
         with self._p.lock:
             spans = spans_of(self._p)
         resolve(roll_forward(self.at, spans), spans)  # raises when it was let go
         raise LogDamaged(
-            f"{path} is damaged at byte {self._position}: offset {offset} is not readable. Restore the store from a copy"
+            f"{path} is damaged at byte {position}: offset {offset} is not readable. Restore the store from a copy"
         )
 
 

@@ -20,9 +20,9 @@ from tests.core.rows_of import NOW, SLOT, row
 DATE = NOW + 9
 
 
-def events(effect: fx.Effect, offset: int = 5, order: int = 3) -> list[Event]:
+def events(effect: fx.Effect, offset: int = 5, order: int = 3, changes: int | None = None) -> list[Event]:
     """The events of an effect that went through the bytes of the log."""
-    record = decode(encoder(b"pages")(offset, DATE, 1, fx.changes(effect), effect))
+    record = decode(encoder(b"pages")(offset, DATE, 1, changes or fx.changes(effect), effect))
     assert record is not None
     return events_of(record, payload(record), order)
 
@@ -205,9 +205,16 @@ def test_every_verb_has_events() -> None:
         fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
         fx.Carry([*pair(NEW)], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
     ]  # fmt: skip
-    assert {type(sample) for sample in samples} == set(fx.VERBS)
+    assert {type(sample) for sample in samples} == set(fx.VERBS) - {fx.Skip}
     for sample in samples:
         assert len(events(sample)) == 1
+
+
+def test_a_skip_has_no_events() -> None:
+    """It stands for changes that were taken out; one that does not fit its offsets is damage."""
+    assert events(fx.Skip(3)) == []
+    with pytest.raises(LogDamaged, match="skips 3 changes and takes 4 offsets"):
+        events(fx.Skip(3), changes=4)
 
 
 def test_an_unknown_verb_is_an_error() -> None:

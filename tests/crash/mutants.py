@@ -8,6 +8,7 @@ no longer fits, `install` fails loudly: a mutant that changes nothing would prov
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -92,6 +93,39 @@ def drop_log_too_soon() -> None:
     replace("journal.engine.log:Log.passed", make)
 
 
+def compact_unsynced() -> None:
+    """What compaction writes takes the place of segments before it is durable."""
+    from journal.engine import condense
+
+    class Unsynced:
+        """The system's calls but one, for that module alone."""
+
+        def __getattr__(self, name: str) -> Any:
+            return (lambda _fd: None) if name == "fdatasync" else getattr(os, name)
+
+    find("journal.engine.condense:os.fdatasync")
+    condense.os = Unsynced()  # type: ignore[attr-defined]
+
+
+def compact_others_first() -> None:
+    """The segments that one is made of go before it has its name."""
+
+    def make(real: Any) -> Any:
+        def replaced(self: Any, part: Any, group: Any, made: Any) -> Any:
+            from journal.engine.segments import segment_path
+
+            for each in group[1:]:
+                segment_path(part.directory, each.first).unlink()
+                with self._p.lock:
+                    if self._p.log.directory == part.directory:
+                        self._p.log.replaced(each.first)
+            return (yield from real(self, part, [group[0]._replace(behind=group[-1].behind)], made))
+
+        return replaced
+
+    replace("journal.engine.compaction:Compaction._replace", make)
+
+
 def trust_torn_records() -> None:
     """Records are taken without a look at their checksum."""
 
@@ -119,6 +153,8 @@ MUTANTS: dict[str, Mutant] = {
     "log-cut-early-power": Mutant(cut_log_early, "power"),
     "index-outside": Mutant(skip_expiration_index, "kill"),
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
+    "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
+    "compact-others-first": Mutant(compact_others_first, "power", seed=4),
     "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=13),
 }
 

@@ -52,6 +52,11 @@ class Shape:
         return self.seed % 3 == 2
 
     @property
+    def is_compacting(self) -> bool:
+        """Some keep their log and compact it."""
+        return self.seed % 2 == 1
+
+    @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
 
@@ -78,6 +83,7 @@ class Shape:
             "generations_max": 2 + self.seed % 2,
             "on_empty": ("delete", "reset", "truncate")[self.seed % 7 % 3],
             "wipe": self.seed % 4 == 1,
+            "compact": self.is_compacting,
         }
 
 
@@ -115,7 +121,11 @@ class Program:
 
     def step(self) -> Step:
         """Make the next call. A refusal is an answer like another; any other error is the caller's to judge."""
-        weights = {**VERBS, Program.checkpoint: 6} if self.shape.is_large else VERBS
+        weights = VERBS
+        if self.shape.is_large:
+            weights = {**weights, Program.checkpoint: 6}
+        if self.shape.is_compacting:
+            weights = {**weights, Program.compact: 8}
         verb = self.chance.choices(list(weights), list(weights.values()))[0]
         self.number += 1
         try:
@@ -273,6 +283,11 @@ class Program:
 
     def rotate(self) -> Answer:
         self.journal.rotate()
+        return ("full" if self._firm != "none" else "none"), "", None
+
+    def compact(self) -> Answer:
+        """What it comes to depends on what the engine does by itself."""
+        self.journal.compact()
         return ("full" if self._firm != "none" else "none"), "", None
 
     def follow(self) -> Answer:

@@ -203,3 +203,4 @@ class Generations(Entries):
 TestGenerations = Generations.TestCase
 TestGenerations.settings = effort(40)
 TestGenerations = pytest.mark.timeout(SHRINK_S)(TestGenerations)
+TestGenerations = pytest.mark.alone(reason="it looks at a journal's own files")(TestGenerations)

@@ -143,3 +143,4 @@ class Retention(World):
 TestRetention = Retention.TestCase
 TestRetention.settings = effort(30, 0.5)
 TestRetention = pytest.mark.timeout(SHRINK_S)(TestRetention)
+TestRetention = pytest.mark.alone(reason="it looks at a journal's own files")(TestRetention)

@@ -89,6 +89,7 @@ class MergedJournals(Following):
             p.settings = settings
             p.log.limit(segment_bytes=settings.segment_bytes_max)
             p.generations.schedule()
+            p.hold_log()
 
     def _all_consumers(self) -> Consumers:
         return self._of_all

@@ -67,7 +67,8 @@ class Shape:
 
     def journal(self, store: journal.Store) -> journal.Journal:
         """The journal that the program works on, declared as it wants it."""
-        if not self.is_merged:
+        is_there = NAME in store.journals()  # made by a program of another shape, perhaps
+        if not (store.journal(NAME).settings.merged if is_there else self.is_merged):
             return store.journal(NAME, **self.settings)
         store.merged(**{name: value for name, value in self.settings.items() if name in SHARED})
         own = {name: value for name, value in self.settings.items() if name not in SHARED}
@@ -188,7 +189,7 @@ class Program:
 
     def neighbour(self) -> Answer:
         """A call to another merged journal; its changes are between ours in the log."""
-        if not self.shape.is_merged:
+        if not self.journal.settings.merged:
             return "none", "alone", None
         name, what = self.chance.choice(NEIGHBOURS), self.chance.random()
         if what < 0.15:
@@ -199,12 +200,12 @@ class Program:
         other = self.store.journal(name, merged=True)
         if what < 0.75:
             return told(self._firm, other.put(self._key(), self._data(), priority=self.chance.choice((1, 100))))
+        held = other.leases()
+        if what < 0.9 and held:
+            other.done(held[0])
+            return self._firm, f"{name} done {held[0].key!r}", None
         lease = other.claim(lease=LEASE)
-        if lease is None:
-            return "none", "nothing", None
-        if what < 0.9:
-            other.done(lease)
-        return (self._firm if what < 0.9 else self._soft), f"{name} {lease.key!r}", None
+        return (self._soft, f"{name} {lease.key!r}", None) if lease is not None else ("none", "nothing", None)
 
     def put_many(self) -> Answer:
         keys = [self._key() for _ in range(self.chance.randint(1, 6))]

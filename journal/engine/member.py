@@ -76,7 +76,6 @@ class MemberGenerations(Generations):
         self.record: Callable[[list[Kept]], None] = lambda steps: None
         """Set by the store: writes the steps to the catalog, durable on return."""
         self.rotate_at = NEVER
-        self.is_due = False
         self._schema: Schema | None = None
         self.look_at_schema()
 
@@ -86,11 +85,22 @@ class MemberGenerations(Generations):
         return self._shared.generations.kept
 
     @property
+    def is_due(self) -> bool:  # type: ignore[override]
+        """Whether a rotation is due."""
+        return self._shared.generations.is_due
+
+    @property
     def schema(self) -> Schema | None:  # type: ignore[override]
         """What is checked on put: the schema of the active generation."""
-        if self._seen is not self.kept:
-            self.look_at_schema()
+        self.look_again()
         return self._schema
+
+    def look_again(self) -> bool:
+        """Look at the schemas if the generations have changed since; whether they had."""
+        if self._seen is self.kept:
+            return False
+        self.look_at_schema()
+        return True
 
     @property
     def disposal(self) -> Disposal:  # type: ignore[override]

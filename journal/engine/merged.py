@@ -168,6 +168,7 @@ class Member(Pipeline):
     changes: int = _Shared()  # type: ignore[assignment]
     next_token: int = _Shared()  # type: ignore[assignment]
     full_requested: int = _Shared()  # type: ignore[assignment]
+    generations: MemberGenerations
 
     def __init__(self, shared: Merging, name: str, settings: Settings, steps: list[Kept]) -> None:
         self.shared = shared
@@ -218,6 +219,8 @@ class Member(Pipeline):
         self.state = self.shared.state.state_of(self.own)
         self.state.on_expiration = self.timer_soon
         self._epoch = self.shared.state.epoch
+        if self.generations.look_again():
+            self.look_at_settings()
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 

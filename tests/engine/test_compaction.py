@@ -86,6 +86,7 @@ def test_a_group_stays_whole(kept: journal.Journal) -> None:
     ]
 
 
+@pytest.mark.alone(reason="flags of the whole are none of a merged journal's own changes")
 def test_flags_and_colliding_keys_are_told_apart(kept: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text and bytes are different keys; what was done to a flag last stays."""
     kept.put("a", "text")
@@ -266,6 +267,7 @@ def test_wiped_bytes_are_gone(store: journal.Store, tmp_path: Path) -> None:
     assert seen[-1] == 11
 
 
+@pytest.mark.alone(reason="merged journals have the setting together")
 def test_a_compacted_log_survives_a_reopen(store: journal.Store, tmp_path: Path, clock: ManualClock) -> None:
     """And is compacted further there, together with what has come since."""
     path = tmp_path / "again.journal"

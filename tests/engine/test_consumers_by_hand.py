@@ -14,6 +14,7 @@ from journal import Cursor
 from journal.engine.feed import Feed
 from tests.engine.following import caught_up, put
 from tests.engine.helpers import HANG_S, Failing
+from tests.top import top
 
 
 def forgotten(pages: journal.Journal) -> None:
@@ -105,7 +106,7 @@ def test_records_of_a_write_that_was_cut_short_never_follow_later_ones(
             patch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:-1], at))
             with pytest.raises(journal.StorageError):
                 pages._p.consumers.flush()
-        files = os.listdir(tmp_path / "s/pages/offsets")
+        files = os.listdir(tmp_path / f"s/{top()}/offsets")
         for feed in feeds:
             feed.close()
         assert len(files) == 1 and files != os.listdir(tmp_path / "s/pages/offsets")

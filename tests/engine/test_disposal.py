@@ -10,6 +10,7 @@ import pytest
 
 import journal
 from journal.engine import disposal
+from tests.top import top
 
 
 def test_a_spare_that_comes_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,14 +65,14 @@ def test_what_a_crash_left_is_wiped_before_it_is_removed(
     with journal.open(path) as store:
         pages = store.journal("pages", wipe=wipe)
         pages.put_many([journal.Put(f"k{i}", b"secret" * 50) for i in range(100)])
-    top = path / "pages"
+    own = path / top()
     for order in ("000007.gone", "000008-rows.gone"):
-        shutil.copytree(top / "000001", top / order)
-    with (top / "000008-rows.gone/rows.mdb").open("r+b") as file:
+        shutil.copytree(own / "000001", own / order)
+    with (own / "000008-rows.gone/rows.mdb").open("r+b") as file:
         file.write(bytes(8192))
     seen = unlinked_bytes(monkeypatch)
     with journal.open(path) as store:
         assert store.journal("pages").count() == 100
-    assert sorted(os.listdir(top)) == ["000001"]
+    assert sorted(os.listdir(own)) == ["000001"]
     wanted = ["000007.gone/rows.mdb", "000008-rows.gone/rows.mdb", "log/00000000000000000000.log"]
     assert all((b"secret" in seen[name]) is not wipe for name in wanted)

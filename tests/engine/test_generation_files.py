@@ -177,7 +177,7 @@ def test_a_failed_sync_before_a_generation_is_given_up_is_final(
         monkeypatch.undo()
         with pytest.raises(journal.StoreFailed):
             pages.put("b")
-        assert (path / "pages/000001/rows.mdb").exists()
+        assert (path / f"{top()}/000001/rows.mdb").exists()
     with journal.open(path) as store:
         assert [e.priority for e in store.journal("pages").scan()] == [1]
         assert store.check() == []

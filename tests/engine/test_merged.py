@@ -81,6 +81,7 @@ def test_settings_of_the_files_are_refused_for_one(store: journal.Store, given: 
         store.merged(timeouts_max=3)
 
 
+@pytest.mark.alone(reason="it declares others too")
 def test_a_journal_stays_what_it_was_declared(store: journal.Store) -> None:
     """Merged or not is decided once."""
     store.journal("a", merged=True)
@@ -91,6 +92,7 @@ def test_a_journal_stays_what_it_was_declared(store: journal.Store) -> None:
         store.journal("alone", merged=True)
 
 
+@pytest.mark.alone(reason="it declares others too")
 def test_they_are_listed_and_counted(store: journal.Store, two: Two) -> None:
     """Also those that are not open, and beside journals that have their own files."""
     a, b = two

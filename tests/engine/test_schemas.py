@@ -171,6 +171,7 @@ def test_a_successor_has_the_schema_of_its_put(store: journal.Store) -> None:
     assert [e.data["site"] for e in pages.scan()] == ["s"] and fields(pages) == ALL
 
 
+@pytest.mark.alone(reason="a merged journal forgets no schema")
 def test_what_is_done_takes_no_schema_along(store: journal.Store) -> None:
     """The fields of data that is gone are gone."""
     pages = two_generations(store)

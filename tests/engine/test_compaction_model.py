@@ -58,7 +58,10 @@ class Run:
             case "done" | "release" | "bury" if self.leases:
                 getattr(self.leases.pop(0), verb)()
             case "retry" if pages.buried():
-                pages.retry(pages.buried()[0].entry.key)
+                try:
+                    pages.retry(pages.buried()[0].entry.key)
+                except Refused:
+                    pass  # there is a newer entry with this key
             case "rotate":
                 pages.rotate()
             case "roll":

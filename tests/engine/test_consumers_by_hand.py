@@ -109,7 +109,7 @@ def test_records_of_a_write_that_was_cut_short_never_follow_later_ones(
         files = os.listdir(tmp_path / f"s/{top()}/offsets")
         for feed in feeds:
             feed.close()
-        assert len(files) == 1 and files != os.listdir(tmp_path / "s/pages/offsets")
+        assert len(files) == 1 and files != os.listdir(tmp_path / f"s/{top()}/offsets")
         pages.remove_feed("d")
         assert store.check() == []
     with journal.open(tmp_path / "s") as store:

@@ -5,6 +5,9 @@ Every error that Journal raises, grouped by the occasion.
       Invalid          the caller's argument is wrong (also a ValueError)
       Refused          the call is well-formed, but the state forbids it; nothing was changed
       StorageError     the store cannot do it: locked, full, damaged, closed, forked
+      ProtocolError    what came over a connection cannot be understood, or did not come in time; the connection ends
+      ConnectionLost   the connection ended before the answer came; a daemon may have done it or not
+      RemoteError      a daemon answered with an error that this version does not know
 
 A message says what was found, what is allowed and what to do. "Nothing to claim" is None, not an error.
 """
@@ -90,3 +93,56 @@ class ReadOnly(StorageError):
 
 class CursorUnavailable(StorageError):
     """The cursor is no place in the log, or what comes after it is gone; the message names the oldest that is available."""
+
+
+class UnknownCommand(Invalid):
+    """The daemon has no such command; it may be of an older version."""
+
+
+class AccessDenied(Refused):
+    """Who asks could not prove who it is, or has no right to this command, journal or name."""
+
+
+class Busy(Refused):
+    """A limit of the daemon is reached: connections, requests, subscriptions or listeners. It works again when some end."""
+
+
+class Stopping(Refused):
+    """The daemon finishes what is under way and takes nothing new: connect again, to it or to its successor."""
+
+
+class ProtocolError(JournalError):
+    """What came over a connection breaks the protocol. The connection ends; other connections go on."""
+
+
+class LineError(ProtocolError):
+    """Bytes that are no message line. `position` is the first byte that cannot stand there."""
+
+    def __init__(self, message: str, *, position: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.position = position
+        self.reason = reason
+
+
+class FrameError(ProtocolError):
+    """Bytes that are no frame, or a frame that may not come now."""
+
+
+class VersionUnsupported(ProtocolError):
+    """The two sides have no version of the protocol in common; the message names what each speaks."""
+
+
+class TimedOut(ProtocolError):
+    """The other side fell silent, or took too long to finish what it began."""
+
+
+class ConnectionLost(JournalError):
+    """The connection ended before the answer came: whether it was done is unknown."""
+
+
+class RemoteError(JournalError):
+    """A daemon answered with an error code that this version does not know."""
+
+    def __init__(self, message: str, *, code: str = "error") -> None:
+        super().__init__(message)
+        self.code = code

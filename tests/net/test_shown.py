@@ -1,0 +1,30 @@
+"""What others sent, made fit for a log."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal.net.shown import TEXT_MAX, shown
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES)
+def test_one_short_printable_line(value: object) -> None:
+    """Nothing that is sent can forge a line of a log, move a cursor or fill a disk."""
+    text = shown(value)
+    assert text.isprintable()
+    assert len(text) <= 10 * TEXT_MAX + 40
+
+
+def test_what_is_shown() -> None:
+    """It stays readable."""
+    assert shown("a\x1b[2J\nERROR é") == "'a\\x1b[2J\\nERROR é'"
+    assert shown("x" * 100) == f"'{'x' * 60}'… (100 characters)"
+    assert shown(bytearray(b"\xff" * 61)) == f"{(b'%c' % 255) * 60!r}… (61 bytes)"
+    assert shown([1, 2]) == "<list of 2>"
+    assert shown(object()) == "<object>"

@@ -27,20 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 WIRE: tuple[str, ...] = tuple(
     f"journal.net.{part}"
     for part in (
-        *(
-            "shown",
-            "limits",
-            "message",
-            "line",
-            "codes",
-            "frames",
-            "parameters",
-            "values",
-            "verbs",
-            "commands",
-            "document",
-        ),
-        *("auth", "tokens", "sessions", "deadlines", "server_state", "client_state", "listen", "watch"),
+        *("shown", "limits", "message", "line", "codes", "frames", "parameters", "values"),
+        *("command", "control", "verbs", "commands", "document", "auth", "tokens"),
+        *("sessions", "events", "stream", "server_state", "client_state", "listen", "watch"),
     )
 )
 

@@ -66,7 +66,7 @@ class Where(NamedTuple):
     """None for each field of the schemas that the journal's generations have: readers get the union."""
 
 
-class _More(NamedTuple):
+class More(NamedTuple):
     """What a change has besides the entry that it wrote."""
 
     key: UserKey | None = None
@@ -80,7 +80,7 @@ class _More(NamedTuple):
     old: bytes | None = None
 
 
-_NO_MORE = _More()
+_NO_MORE = More()
 
 
 def _item(index: int, doc: str) -> Any:
@@ -305,7 +305,7 @@ def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
         case fx.Expire(items):
             pairs = zip(items[::2], items[1::2], strict=True)
             return [
-                _other(where, offset + i, _DELETE, "expire", primary, _More(key))
+                _other(where, offset + i, _DELETE, "expire", primary, More(key))
                 for i, (primary, key) in enumerate(pairs)
             ]
         case fx.Clear(entries, buried, flags):
@@ -328,13 +328,13 @@ def completed(cursor: Cursor, timestamp: int, namespace: str) -> Event:
 
 
 def _written(
-    where: Where, offset: int, op: str, verb: str, primary: bytes, value: bytes, more: _More = _NO_MORE
+    where: Where, offset: int, op: str, verb: str, primary: bytes, value: bytes, more: More = _NO_MORE
 ) -> Event:
     """A change that wrote an entry."""
     return Event((where, offset, op, verb, primary, value, more))
 
 
-def _other(where: Where, offset: int, op: str, verb: str, primary: bytes | None, more: _More) -> Event:
+def _other(where: Where, offset: int, op: str, verb: str, primary: bytes | None, more: More) -> Event:
     """A change that wrote no entry."""
     return Event((where, offset, op, verb, primary, None, more))
 
@@ -344,9 +344,9 @@ def _done(where: Where, offset: int, items: list[Any]) -> list[Event]:
     for at in range(0, len(items), 5):
         primary, key, token, heir, value = items[at : at + 5]
         if heir is None:
-            events.append(_other(where, offset, _DELETE, "done", primary, _More(key, token=token)))
+            events.append(_other(where, offset, _DELETE, "done", primary, More(key, token=token)))
         else:
-            events.append(_written(where, offset, _UPDATE, "done", heir, value, _More(token=token)))
+            events.append(_written(where, offset, _UPDATE, "done", heir, value, More(token=token)))
         offset += 1
     return events
 
@@ -355,7 +355,7 @@ def _claim(where: Where, offset: int, claim: fx.Claim) -> list[Event]:
     events = []
     for i in range(len(claim.items) // 4):
         primary, key, version, timeouts = claim.items[4 * i : 4 * i + 4]
-        more = _More(key, version, timeouts, claim.consumer, claim.token + i, claim.deadline)
+        more = More(key, version, timeouts, claim.consumer, claim.token + i, claim.deadline)
         events.append(_other(where, offset + i, _UPDATE, "claim", primary, more))
     return events
 
@@ -363,9 +363,9 @@ def _claim(where: Where, offset: int, claim: fx.Claim) -> list[Event]:
 def _clear(where: Where, offset: int, entries: list[Any], buried: list[bytes], flags: list[str]) -> list[Event]:
     """What goes with a journal that is dropped."""
     pairs = zip(entries[::2], entries[1::2], strict=True)
-    changes = [(_DELETE, "drop", primary, _More(key)) for primary, key in pairs]
+    changes = [(_DELETE, "drop", primary, More(key)) for primary, key in pairs]
     changes += [(_COMMAND, "drop", None, _NO_MORE) for _ in buried]
-    changes += [(_COMMAND, "lower", None, _More(flag=name)) for name in flags]
+    changes += [(_COMMAND, "lower", None, More(flag=name)) for name in flags]
     return [_other(where, offset + i, *change) for i, change in enumerate(changes)]
 
 
@@ -385,33 +385,33 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
         case fx.Queue(slot, value):
             return _written(where, offset, _UPDATE, "queue", value[:9] + slot, value[9:])
         case fx.Extend(primary, key, token, deadline, version):
-            more = _More(key, version, token=token, deadline=deadline)
+            more = More(key, version, token=token, deadline=deadline)
             return _other(where, offset, _UPDATE, "extend", primary, more)
         case fx.Release(_, token, primary, value):
-            return _written(where, offset, _UPDATE, "release", primary, value, _More(token=token))
+            return _written(where, offset, _UPDATE, "release", primary, value, More(token=token))
         case fx.Timeout(primary, key, token, version, timeouts):
-            return _other(where, offset, _UPDATE, "timeout", primary, _More(key, version, timeouts, token=token))
+            return _other(where, offset, _UPDATE, "timeout", primary, More(key, version, timeouts, token=token))
         case fx.Bury():
             return _buried(where, offset, effect)
         case fx.Retry(_, primary, value):
             return _written(where, offset, _INSERT, "retry", primary, value)
         case fx.Delete(primary, key):
-            return _other(where, offset, _DELETE, "delete", primary, _More(key))
+            return _other(where, offset, _DELETE, "delete", primary, More(key))
         case fx.Lower(name):
-            return _other(where, offset, _COMMAND, "lower", None, _More(flag=name))
+            return _other(where, offset, _COMMAND, "lower", None, More(flag=name))
         case fx.Raise(name, message, _):
-            return _other(where, offset, _COMMAND, "raise", None, _More(flag=name, reason=message))
+            return _other(where, offset, _COMMAND, "raise", None, More(flag=name, reason=message))
         case fx.Carry():
-            return _other(where, offset, _NOOP, "carry", None, _More())
+            return _other(where, offset, _NOOP, "carry", None, More())
         case fx.Unbury(_, key):
-            return _other(where, offset, _COMMAND, "unbury", None, _More(key))
+            return _other(where, offset, _COMMAND, "unbury", None, More(key))
     raise LogDamaged(f"the change at offset {offset} is {type(effect).__name__}, which has no event")  # N3
 
 
 def _buried(where: Where, offset: int, effect: fx.Bury) -> Event:
     """An entry that was given up: the log keeps it whole; its successor may take its place."""
     buried = decode_buried(effect.name, effect.value)
-    more = _More(token=effect.token, reason=buried.reason, flag=effect.flag, old=buried.row.data)
+    more = More(token=effect.token, reason=buried.reason, flag=effect.flag, old=buried.row.data)
     if effect.primary is not None and effect.successor is not None:
         return _written(where, offset, _UPDATE, "bury", effect.primary, effect.successor, more)
     more = more._replace(key=effect.key, version=buried.row.version, timeouts=buried.row.timeouts)

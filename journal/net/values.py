@@ -1,0 +1,203 @@
+"""
+What replies and pushes hold: the columns of each value on the wire, and the way there and back.
+
+A value is a list of its columns in the order of COLUMNS. Data travels packed, a cursor as [order, offset], an error in the
+place of a result as a map {"code", "message", "fields"}.
+
+W1  `x_from(x_to(v)) == v`. Reading is strict about the number of columns: a version of the protocol fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from journal.core.cursor import Cursor
+from journal.core.events import Event, More, Where
+from journal.core.keys import UserKey
+from journal.core.rows import pack_data, unpack_data
+from journal.core.views import Buried, Compacted, Entry, Flag, Generation, PutResult
+from journal.errors import FrameError, JournalError
+from journal.net.codes import from_wire, to_wire
+from journal.net.shown import shown
+
+T = TypeVar("T")
+
+
+class LeaseRow(NamedTuple):
+    """A lease as it is handed over."""
+
+    key: UserKey
+    data: bytes
+    """Packed."""
+    priority: int
+    process_date: int
+    deadline: int
+    token: int
+    timeouts: int
+    version: int
+    consumer: str
+
+
+class FeedRow(NamedTuple):
+    """A feed consumer as it is listed."""
+
+    name: str
+    position: Cursor
+    lag: int
+    held_bytes: int
+    mode: str
+    is_open: bool
+
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "result": ("outcome", "cursor", "version", "process_date", "priority"),
+    "lease": LeaseRow._fields,
+    "entry": (
+        "key", "data", "priority", "process_date", "insertion_date", "expiration", "status", "timeouts", "owner", "version",
+        "start_date",
+    ),
+    "buried": ("entry", "reason", "date"),
+    "flag": ("journal", "name", "message", "raised", "modified", "count"),
+    "generation": Generation._fields,
+    "compacted": Compacted._fields,
+    "feed": FeedRow._fields,
+    "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
+}  # fmt: skip
+"""What a value of each kind consists of."""
+
+
+def _columns(kind: str, value: Any) -> list[Any]:
+    if type(value) is not list or len(value) != len(COLUMNS[kind]):
+        raise FrameError(f"a {kind} has {len(COLUMNS[kind])} columns, not {shown(value)}")
+    return value
+
+
+def _reading(kind: str, make: Callable[[], T]) -> T:
+    """A value that its columns do not fit is the other side's error."""
+    try:
+        return make()
+    except (TypeError, ValueError, IndexError, AttributeError) as e:
+        raise FrameError(f"a {kind} with columns that do not fit: {shown(str(e))}") from e
+
+
+def cursor_to(cursor: Cursor) -> list[int]:
+    """A cursor on the wire."""
+    return list(cursor)
+
+
+def cursor_from(value: Any) -> Cursor:
+    """A cursor from the wire."""
+    if type(value) is not list or [type(part) for part in value] != [int, int]:
+        raise FrameError(f"{shown(value)} is no cursor: [order, offset]")
+    return Cursor(*value)
+
+
+def result_to(result: PutResult | JournalError) -> Any:
+    """What a put came to, or its error."""
+    if isinstance(result, JournalError):
+        return error_to(result)
+    return [result[0], list(result[1]), *result[2:]]
+
+
+def result_from(value: Any) -> PutResult | JournalError:
+    """What a put came to, or its error."""
+    if type(value) is dict:
+        return error_from(value)
+    outcome, cursor, *rest = _columns("result", value)
+    return PutResult(outcome, cursor_from(cursor), *rest)
+
+
+def error_to(error: BaseException | None) -> Any:
+    """An error within a result; None where there was none."""
+    return None if error is None else dict(zip(("code", "message", "fields"), to_wire(error), strict=True))
+
+
+def error_from(value: Any) -> JournalError:
+    """An error within a result."""
+    match value:
+        case {"code": str(code), "message": str(message), "fields": dict(fields)}:
+            return from_wire(code, message, fields)
+    raise FrameError(f"{shown(value)} is no error: it has code, message and fields")
+
+
+def lease_from(value: Any) -> LeaseRow:
+    """A lease from the wire; to the wire it is `list(row)`."""
+    return LeaseRow(*_columns("lease", value))
+
+
+def entry_to(entry: Entry) -> list[Any]:
+    """An entry on the wire."""
+    return [
+        entry.key, pack_data(entry.data), entry.priority, entry.process_date, entry.insertion_date, entry.expiration,
+        entry.status, entry.timeouts, entry.owner, entry.version, entry.start_date,
+    ]  # fmt: skip
+
+
+def entry_from(value: Any) -> Entry:
+    """An entry from the wire."""
+    key, data, *rest = _columns("entry", value)
+    return _reading("entry", lambda: Entry(key, unpack_data(data), *rest))
+
+
+def buried_to(buried: Buried) -> list[Any]:
+    """A buried entry on the wire."""
+    return [entry_to(buried.entry), buried.reason, buried.date]
+
+
+def buried_from(value: Any) -> Buried:
+    """A buried entry from the wire."""
+    entry, reason, date = _columns("buried", value)
+    return Buried(entry_from(entry), reason, date)
+
+
+def flag_to(flag: Flag) -> list[Any]:
+    """A flag on the wire."""
+    return [getattr(flag, name) for name in COLUMNS["flag"]]
+
+
+def flag_from(value: Any) -> Flag:
+    """A flag from the wire."""
+    return Flag(*_columns("flag", value))
+
+
+def generation_to(generation: Generation) -> list[Any]:
+    """A generation on the wire."""
+    return [*generation[:-1], list(generation.kept_by)]
+
+
+def generation_from(value: Any) -> Generation:
+    """A generation from the wire."""
+    *rest, kept_by = _columns("generation", value)
+    return _reading("generation", lambda: Generation._make([*rest, tuple(kept_by)]))
+
+
+def compacted_from(value: Any) -> Compacted:
+    """What compaction came to; to the wire it is `list(compacted)`."""
+    return Compacted(*_columns("compacted", value))
+
+
+def feed_to(view: Any) -> list[Any]:
+    """A feed consumer on the wire."""
+    return [view.name, cursor_to(view.position), view.lag, view.held_bytes, view.mode, view.is_open]
+
+
+def feed_from(value: Any) -> FeedRow:
+    """A feed consumer from the wire."""
+    name, position, *rest = _columns("feed", value)
+    return FeedRow(name, cursor_from(position), *rest)
+
+
+def event_to(event: Event) -> list[Any]:
+    """An event on the wire: the bytes that the log has, which the client reads as the engine would."""
+    where, offset, op, verb, primary, value, more = event
+    return [where.order, where.timestamp, where.mode, where.namespace, offset, op, verb, primary, value, list(more)]
+
+
+def event_from(value: Any, blank: dict[str, Any] | None = None) -> Event:
+    """An event from the wire; `blank` has a None for each field of the journal's schemas, as FEED_OPEN answered."""
+    order, timestamp, mode, namespace, offset, op, verb, primary, entry, more = _columns("event", value)
+    if type(more) is not list or not {bytes, type(None)}.issuperset((type(primary), type(entry))):
+        raise FrameError(f"an event at {shown(offset)} with columns that do not fit")
+    where = Where(order, timestamp, mode, namespace, blank)
+    return _reading("event", lambda: Event((where, offset, op, verb, primary, entry, More(*more))))

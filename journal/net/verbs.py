@@ -1,0 +1,223 @@
+"""
+The verbs of the library as commands. Rows of the table, see journal.net.command.
+
+A reply never waits for anything but the disk, since replies come in the order of the requests: what waits for work is pushed.
+`result`, `lease`, `entry` … are the values of journal.net.values.
+"""
+
+from __future__ import annotations
+
+from journal.net import parameters as p
+from journal.net.command import ADMIN, CONSUME, KNOWN, PRODUCE, Command, Retry, Role, Scope, command
+from journal.net.parameters import Kind, Parameter, put_kind
+
+_JOURNAL = Scope.JOURNAL
+_DAEMON = Scope.DAEMON
+
+
+def _need(name: str, kind: Kind) -> Parameter:
+    return Parameter(name, kind, is_required=True)
+
+
+_LEVEL = Parameter("durability", p.LEVEL)
+_KEY = _need("key", p.KEY)
+_TOKEN = _need("token", p.TOKEN)
+_OWNER = Parameter("owner", p.OWNER)
+_VERSION = Parameter("version", p.VERSION)
+_CONSUMER = Parameter("consumer", p.CONSUMER)
+_LEASE = Parameter("lease", p.LEASE)
+_SUBSCRIPTION = _need("subscription", p.ID)
+_STATUS = Parameter("status", p.STATUS)
+_RANGE = (_STATUS, Parameter("since", p.DATE), Parameter("until", p.DATE))
+_PUT = (
+    Parameter("key", p.KEY),
+    _need("data", p.PACKED),
+    Parameter("priority", p.PRIORITY),
+    Parameter("process_date", p.DATE),
+    Parameter("delay", p.DURATION),
+    Parameter("expiration", p.DATE),
+    Parameter("insertion_date", p.DATE),
+    _OWNER,
+)
+PUT_FIELDS = {parameter.name: parameter for parameter in _PUT}
+"""The parameters of one put of a group."""
+_PRODUCE_OR_CONSUME = frozenset({Role.PRODUCE, Role.CONSUME})
+
+PRODUCING: tuple[Command, ...] = (
+    command(
+        "PUT", _JOURNAL, PRODUCE, Retry.KEY, (*_PUT, _LEVEL), "result",
+        "Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it.",
+    ),
+    command(
+        "PUT_MANY", _JOURNAL, PRODUCE, Retry.KEY, (_need("puts", p.list_of(put_kind(PUT_FIELDS))), _LEVEL),
+        "[result or error]", "A group: one record, one sync.",
+    ),
+    command(
+        "CREATE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_PUT, _LEVEL), "result",
+        "Adds an entry; `key_exists` when there is one.",
+    ),
+    command(
+        "MOVE", _JOURNAL, PRODUCE, Retry.REQUEST,
+        (
+            _KEY, Parameter("process_date", p.DATE), Parameter("delay", p.DURATION), Parameter("priority", p.PRIORITY),
+            _OWNER, _VERSION, _LEVEL,
+        ),
+        "result", "Another date or priority for an entry that is under no lease.",
+    ),
+    command(
+        "DELETE", _JOURNAL, PRODUCE, Retry.REQUEST, (_KEY, _OWNER, _VERSION, _LEVEL), "bool",
+        "Removes an entry that is under no lease; false when there is none.",
+    ),
+)  # fmt: skip
+
+CONSUMING: tuple[Command, ...] = (
+    command(
+        "CLAIM", _JOURNAL, CONSUME, Retry.REQUEST, (_CONSUMER, _LEASE, _LEVEL), "{lease: lease or null, next_due}",
+        "Takes the next entry that is due. `next_due` says when to ask again, when there is none.",
+    ),
+    command(
+        "CLAIM_MANY", _JOURNAL, CONSUME, Retry.REQUEST, (_need("n", p.COUNT), _CONSUMER, _LEASE, _LEVEL),
+        "{leases: [lease], next_due}", "Takes up to n entries; fewer when a frame holds no more.",
+    ),
+    command(
+        "DONE", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, _LEVEL), "null",
+        "The work is finished: the entry goes. Repeating it is harmless.",
+    ),
+    command(
+        "DONE_MANY", _JOURNAL, CONSUME, Retry.TOKEN, (_need("tokens", p.list_of(p.TOKEN)), _LEVEL), "[error or null]",
+        "Finishes many with one record.",
+    ),
+    command(
+        "EXTEND", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, _LEASE), "{deadline, version}",
+        "More time, from now on; never less than it has.",
+    ),
+    command(
+        "RELEASE", _JOURNAL, CONSUME, Retry.REQUEST,
+        (_TOKEN, Parameter("delay", p.DURATION), Parameter("process_date", p.DATE), _LEVEL),
+        "null", "Gives the entry back: it waits again, now or later.",
+    ),
+    command(
+        "BURY", _JOURNAL, CONSUME, Retry.REQUEST, (_TOKEN, Parameter("reason", p.TEXT), _LEVEL), "null",
+        "Gives the entry up; it is kept apart.",
+    ),
+    command(
+        "LEASES", _JOURNAL, CONSUME, Retry.ALWAYS, (_CONSUMER,), "[lease]",
+        "The active leases of a consumer: after a restart it finds its own here. Of all: admin.",
+    ),
+    command(
+        "SUBSCRIBE", _JOURNAL, CONSUME, Retry.CONNECTION, (_CONSUMER, _LEASE, Parameter("credit", p.CREDIT)),
+        "{subscription}", "Leases are pushed as entries fall due, as many as there is credit for.",
+    ),
+    command(
+        "UNSUBSCRIBE", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION,), "null",
+        "No more leases are pushed; what was pushed is still leased.",
+    ),
+)  # fmt: skip
+
+READING: tuple[Command, ...] = (
+    command("GET", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_KEY,), "entry or null", "The entry with this key."),
+    command(
+        "SCAN", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS,
+        (*_RANGE, Parameter("after", p.BYTES), Parameter("limit", p.COUNT)),
+        "{entries: [entry], after: bytes or null}",
+        "A page of entries in the order of work. `after` of the last page asks for the next one; null: that was the last.",
+    ),
+    command("COUNT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, _RANGE, "int", "How many entries there are."),
+    command(
+        "STATISTICS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "Counters and sizes of a journal.",
+    ),
+    command("SETTINGS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "How a journal behaves, with its schema."),
+    command("GENERATIONS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "[generation]", "The periods of a journal."),
+    command(
+        "DISTANCE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("a", p.CURSOR), _need("b", p.CURSOR)), "int",
+        "How many changes come after a, up to b.",
+    ),
+    command(
+        "SHIFT", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR), _need("n", p.STEPS)), "cursor",
+        "The cursor n changes later, or earlier.",
+    ),
+    command("LAG", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "int", "How many changes come after it."),
+    command("DURABLE_CURSOR", _JOURNAL, KNOWN, Retry.ALWAYS, (), "cursor", "The last change that is on disk."),
+    command(
+        "WAIT_DURABLE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "null",
+        "Answered when the change at this cursor, and all before it, are on disk.",
+    ),
+)  # fmt: skip
+
+FOLLOWING: tuple[Command, ...] = (
+    command(
+        "FEED_OPEN", _JOURNAL, CONSUME, Retry.CONNECTION,
+        (
+            Parameter("consumer", p.FEED_CONSUMER), Parameter("start", p.START), Parameter("live", p.BOOL),
+            Parameter("copy", p.BOOL), Parameter("flush", p.DURATION), Parameter("unacked_max", p.COUNT),
+            Parameter("credit", p.CREDIT),
+        ),
+        "{subscription, position: cursor, blank: map or null}",
+        "Opens a feed. With credit its events are pushed; without, FEED_NEXT asks for them.",
+    ),
+    command(
+        "FEED_NEXT", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, _need("n", p.COUNT)),
+        "{events: [event], is_end}", "The next events that are there, up to n; none is not the end of a live feed.",
+    ),
+    command(
+        "FEED_ACK", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, _need("cursors", p.list_of(p.CURSOR))),
+        "{position: cursor, unacked}", "Acknowledges changes.",
+    ),
+    command(
+        "FEED_FAIL", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, Parameter("cursors", p.list_of(p.CURSOR))),
+        "null", "What was not acknowledged comes again, one at a time.",
+    ),
+    command("FEED_CLOSE", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION,), "null", "Ends a feed."),
+    command("FEEDS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "[feed]", "The feed consumers of a journal."),
+    command(
+        "FEED_REMOVE", _JOURNAL, ADMIN, Retry.REQUEST, (_need("consumer", p.FEED_CONSUMER),), "null",
+        "Forgets a feed consumer.",
+    ),
+    command(
+        "FEED_MARK", _JOURNAL, ADMIN, Retry.ALWAYS,
+        (_need("consumer", p.FEED_CONSUMER), _need("cursor", p.CURSOR)), "null", "Sets a feed consumer's position.",
+    ),
+    command(
+        "FEED_SKIP", _JOURNAL, ADMIN, Retry.REQUEST,
+        (_need("consumer", p.FEED_CONSUMER), _need("cursor", p.CURSOR)), "bool",
+        "Acknowledges one change for a feed consumer.",
+    ),
+)  # fmt: skip
+
+KEEPING: tuple[Command, ...] = (
+    command("BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, (), "[buried]", "The entries that were given up on."),
+    command("RETRY", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "result", "Lets a buried entry wait again."),
+    command("DISCARD", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "null", "Deletes a buried entry."),
+    command("ROTATE", _JOURNAL, ADMIN, Retry.REQUEST, (), "generation", "Begins a new generation."),
+    command("COMPACT", _JOURNAL, ADMIN, Retry.REQUEST, (), "compacted", "Compacts the log now."),
+    command(
+        "DECLARE", _JOURNAL, ADMIN, Retry.ALWAYS, (Parameter("settings", p.MAP),), "map",
+        "Declares a journal, or changes its settings; answers all of them.",
+    ),
+    command("DROP", _JOURNAL, ADMIN, Retry.REQUEST, (), "null", "Deletes a journal with all that is in it."),
+    command("JOURNALS", _DAEMON, KNOWN, Retry.ALWAYS, (), "[text]", "The journals that the identity may see."),
+    command(
+        "MERGED", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("settings", p.MAP),), "map",
+        "The settings that merged journals have together, after changing those that are given.",
+    ),
+    command("FLAGS", _DAEMON, ADMIN, Retry.ALWAYS, (), "[flag]", "What a person must look at."),
+    command(
+        "LOWER", _DAEMON, ADMIN, Retry.REQUEST, (_need("journal", p.PLACES), _need("name", p.TEXT)), "null",
+        "A person has looked: takes a flag down.",
+    ),
+    command("STORE_STATISTICS", _DAEMON, ADMIN, Retry.ALWAYS, (), "map", "Counters and sizes of the store."),
+    command("CHECKPOINT", _DAEMON, ADMIN, Retry.ALWAYS, (), "null", "Commits everything for readers outside."),
+    command(
+        "CHECK", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("deep", p.BOOL),), "[text]",
+        "Recomputes every index and counter; what differs, in words.",
+    ),
+)  # fmt: skip
+
+ROWS: tuple[Command, ...] = (*PRODUCING, *CONSUMING, *READING, *FOLLOWING, *KEEPING)
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Producing": PRODUCING,
+    "Consuming": CONSUMING,
+    "Reading": READING,
+    "Following": FOLLOWING,
+    "Keeping": KEEPING,
+}

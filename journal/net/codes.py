@@ -14,7 +14,6 @@ from typing import Any
 
 from journal import errors
 from journal.errors import JournalError, RemoteError
-from journal.net.limits import TEXT_BYTES_MAX
 
 CODES: dict[str, type[JournalError]] = {
     "error": errors.JournalError,
@@ -52,6 +51,8 @@ CODES: dict[str, type[JournalError]] = {
 FIELDS: dict[str, dict[str, type]] = {"line": {"position": int, "reason": str}, "remote": {"code": str}}
 """What else an error keeps."""
 INTERNAL = "internal"
+MESSAGE_BYTES_MAX = 2048
+"""A message fits into a frame before the other side is known, too."""
 _CODE_OF = {kind: code for code, kind in CODES.items()}
 
 Wire = tuple[str, str, dict[str, Any]]
@@ -67,7 +68,7 @@ def to_wire(error: BaseException) -> Wire:
     code = code_of(type(error))
     if code == INTERNAL:
         return code, f"the daemon failed ({type(error).__name__}): its log has the reason", {}
-    text = str(error).encode("utf-8", "replace")[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
+    text = str(error).encode("utf-8", "replace")[:MESSAGE_BYTES_MAX].decode("utf-8", "ignore")
     return code, text, {name: getattr(error, name) for name in FIELDS.get(code, ())}
 
 

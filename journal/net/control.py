@@ -1,7 +1,7 @@
 """
 The commands for the daemon itself, which people with netcat may send as lines too. Rows of the table, see journal.net.command.
 
-Answered by the connection alone, without the engine: REGISTER, UNREGISTER, COMMANDS, PING, ALIVE.
+Answered by the connection alone, without the engine: REGISTER, UNREGISTER, COMMANDS, ALIVE.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ ROWS: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
-ANSWERED_HERE = frozenset({"REGISTER", "UNREGISTER", "COMMANDS", "PING", "ALIVE"})
+ANSWERED_HERE = frozenset({"REGISTER", "UNREGISTER", "COMMANDS", "ALIVE"})
 """The connection answers these itself."""

@@ -12,6 +12,8 @@ from journal.errors import Invalid
 
 HELLO_BYTES_MAX = 4096
 """The most that a frame may have before its sender is known: strangers get no memory."""
+FRAME_BYTES_LIMIT = 1 << 27
+"""No frame is longer, whatever the sides agree on."""
 LIST_MAX = 16_384
 """Items of one list in a frame. An unpacker makes room for as many as a header claims: this bounds what it believes."""
 NESTING_MAX = 16
@@ -52,8 +54,10 @@ class Limits:
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
                 raise Invalid(f"{field.name} is {value!r}: it must be an int of at least 1")
-        if not HELLO_BYTES_MAX <= self.frame_bytes_max <= 1 << 27:
-            raise Invalid(f"frame_bytes_max is {self.frame_bytes_max}: it must be from {HELLO_BYTES_MAX} to {1 << 27}")
+        if not HELLO_BYTES_MAX <= self.frame_bytes_max <= FRAME_BYTES_LIMIT:
+            raise Invalid(
+                f"frame_bytes_max is {self.frame_bytes_max}: it must be from {HELLO_BYTES_MAX} to {FRAME_BYTES_LIMIT}"
+            )
 
 
 DEFAULT = Limits()

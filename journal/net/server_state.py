@@ -1,0 +1,418 @@
+"""
+The daemon's end of a connection, without its socket: bytes in, events out; answers in, bytes out.
+
+    NEW ──0x00──► HELLO ──hello──► PROVING ──prove──► READY ──bye, stop──► LEAVING ──all answered──► ENDED
+     │              └──────── the system vouches ──────┘                                              ▲
+     └──other────► LINES ───────────────────────────────────────────────────────── error, end, time ──┘
+
+D1  Requests are handed out in their order and answered in their order. Each is answered once; one that is refused here never gets out.
+D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent, no further request is taken, and `wants_bytes` says so:
+    a client that never reads stops itself and nobody else.
+D3  Who is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
+D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
+D5  What is pushed never exceeds the credit, and never comes before the reply that names its subscription.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from journal.errors import (
+    AccessDenied,
+    ConnectionLost,
+    FrameError,
+    Invalid,
+    JournalError,
+    LineError,
+    Stopping,
+    UnknownCommand,
+)
+from journal.net.auth import CLIENT, DAEMON, NOTHING, Grant, check_nonce, is_proof, proof
+from journal.net.codes import to_wire
+from journal.net.command import ANYBODY, Command, Retry, Role
+from journal.net.commands import COMMANDS, command_named
+from journal.net.control import ANSWERED_HERE
+from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
+from journal.net.frames import Bye, Credit, Failure, Frame, Hello, Prove, Push, Reply, Request, Welcome
+from journal.net.handshake import ClientHello, Daemon, read_client_hello, server_hello
+from journal.net.limits import DEFAULT, Limits
+from journal.net.line import parse_line
+from journal.net.linewise import LineBuffer, answer_lines, failure_line, quitting_line
+from journal.net.sessions import Session, Standing
+from journal.net.shown import shown
+from journal.net.stream import Stream
+from journal.net.subscriptions import Subscriptions
+
+LINE_ERRORS_MAX = 8
+_OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "LEASES", "SUBSCRIBE"})
+"""What is done under the connection's own name unless another is given. (A feed without a name is one that keeps nothing.)"""
+
+
+class State(Enum):
+    """Where a connection is."""
+
+    NEW = "new"
+    HELLO = "hello"
+    PROVING = "proving"
+    READY = "ready"
+    LINES = "lines"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class ServerConnection(Stream):
+    """One connection of a daemon. One thread at a time, with all others that have the same sessions."""
+
+    def __init__(
+        self, daemon: Daemon, *, nonce: bytes, now: int, grant: Grant | None = None, limits: Limits = DEFAULT
+    ) -> None:
+        """`grant`: what the system vouches for (the owner on its own socket); None: a token must be proved."""
+        super().__init__(limits, now)
+        self.state = State.NEW
+        self.grant = NOTHING
+        self.registered: str | None = None
+        self._daemon = daemon
+        self._nonce = check_nonce(nonce)
+        self._vouched = grant
+        self._hello: ClientHello | None = None
+        self._session: Session[ServerConnection] | None = None
+        self._lines = LineBuffer(limits.line_bytes_max)
+        self._line_errors = 0
+        self._last_id = 0
+        self._order: deque[int] = deque()
+        self._asked: dict[int, Command | None] = {}
+        """Requests that are not answered; None: a command that is not known."""
+        self._ready: dict[int, bytes] = {}
+        """Answers that wait for those before them (D1)."""
+        self._waiting: set[int] = set()
+        """Of those, what an earlier connection of the session had asked for and will answer."""
+        self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
+        self._is_lines = False
+        self._taken = 0
+        self._events: list[Event] = []
+
+    # -- bytes --------------------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are not answered."""
+        return len(self._order)
+
+    @property
+    def _is_blocked(self) -> bool:
+        return len(self._order) >= self.limits.in_flight_max or len(self.outgoing) > self.limits.output_bytes_max
+
+    @property
+    def wants_bytes(self) -> bool:
+        """Whether to read from the socket (D2)."""
+        return not self.is_ended and not self._is_blocked
+
+    def receive(self, data: bytes, now: int) -> list[Event]:
+        """Bytes have come; empty: the other side has closed."""
+        if self.is_ended:
+            return []
+        if not data:
+            self._close(None, now)
+            return self.more(now)
+        self._heard(now)
+        if self.state is State.NEW:
+            self._begin(data[0], now)
+        try:
+            if self._is_lines:
+                self._lines.feed(data)
+            else:
+                self._decoder.feed(data)
+        except FrameError as e:
+            self._break(e, now)
+        return self.more(now)
+
+    def _begin(self, first: int, now: int) -> None:
+        """Frames or lines: a frame begins with a length below 2**24, a line with a letter or '<'."""
+        self.state = State.HELLO if first == 0 else State.LINES
+        if self.state is State.LINES:
+            self._is_lines = True
+            self.grant = self._vouched or NOTHING
+            self._hello_by, self._heard_by = None, now + self.limits.idle_ms
+
+    def more(self, now: int) -> list[Event]:
+        """Events that could not come before: call it after answers were given or bytes were sent."""
+        before = self._taken
+        try:
+            while not self.is_ended and not self._is_blocked and self._take(now):
+                self._taken += 1
+        except JournalError as e:
+            self._break(e, now)
+        if not self.is_ended:
+            is_cut = self._lines.has_part if self._is_lines else self._decoder.has_part
+            self._part_began(now, has_part=is_cut and not self._is_blocked, has_taken=self._taken != before)
+        events, self._events = self._events, []
+        return events
+
+    def _take(self, now: int) -> bool:
+        """Take one frame or line; whether there was one."""
+        if self._is_lines:
+            line = self._lines.next()
+            if line is not None:
+                self._take_line(line, now)
+            return line is not None
+        frame = self._decoder.next()
+        if frame is not None:
+            self._take_frame(frame, now)
+        return frame is not None
+
+    def tick(self, now: int) -> list[Event]:
+        """Time has passed."""
+        if self.is_ended:
+            self._give_up_sending(now)
+            return []
+        if self._is_blocked:
+            self._heard(now)  # it was not listened to
+        error: JournalError | None = self._overdue(now)
+        if error is None and self._stop_by is not None and self._stop_by <= now:
+            error = Stopping(f"the daemon stops, and {self.in_flight} requests were not finished in time")
+        if error is not None:
+            self._break(error, now)
+        return self.more(now)
+
+    # -- handshake ----------------------------------------------------------------------------------------------------
+
+    def _take_frame(self, frame: Frame, now: int) -> None:
+        match self.state, frame:
+            case State.HELLO, Hello():
+                self._greet(frame, now)
+            case State.PROVING, Prove(identity, given):
+                self._prove(identity, given, now)
+            case ((State.READY | State.LEAVING), Request()):
+                self._ask(frame, now)
+            case ((State.READY | State.LEAVING), Credit(subscription, number)):
+                if self._subscriptions.add(subscription, number) and (credit := self.credit(subscription)):
+                    self._events.append(Credited(subscription, credit))
+            case State.READY, Bye():
+                self._leave(now)
+            case _:
+                raise FrameError(
+                    f"a {type(frame).__name__.lower()} frame may not come when a connection is {self.state.value}"
+                )
+
+    def _greet(self, hello: Hello, now: int) -> None:
+        self._hello = read_client_hello(hello)
+        self._send(server_hello(self._daemon, self._nonce, self.limits, needs_proof=self._vouched is None), now)
+        self.state = State.PROVING
+        if self._vouched is not None and not self._hello.proves:
+            self._welcome(self._vouched, b"", now)
+
+    def _prove(self, identity: str, given: bytes, now: int) -> None:
+        assert self._hello is not None
+        token = self._daemon.tokens.get(identity)
+        parts = identity, self._hello.session, self._hello.nonce, self._nonce
+        if not is_proof(given, None if token is None else token.secret, CLIENT, *parts) or token is None:
+            raise AccessDenied(f"the proof of the identity {shown(identity)} is wrong, or there is no such identity")
+        self._welcome(token.grant, proof(token.secret, DAEMON, *parts), now)
+
+    def _welcome(self, grant: Grant, own: bytes, now: int) -> None:
+        assert self._hello is not None
+        sessions = self._daemon.sessions
+        self._session, before = sessions.attach(grant.identity, self._hello.session, self, now)
+        if before is not None and before is not self:
+            before._break(ConnectionLost("the client has connected anew"), now)
+            self._events.append(Superseded(before))
+        self.grant = grant
+        self._send(Welcome(grant.identity, sorted(grant.roles), own), now)
+        self._welcomed(self.limits.frame_bytes_max, now)
+        self.state = State.READY
+        self._events.append(Opened(grant))
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, request: Request, now: int) -> None:
+        number = request.id
+        if number <= self._last_id:
+            raise FrameError(
+                f"a request with the id {number} comes after one with the id {self._last_id}: they must grow"
+            )
+        command = COMMANDS.get(request.command)
+        self._expect(number, command)
+        assert self._session is not None
+        if self.state is State.LEAVING:
+            self.fail(number, Stopping("the daemon takes nothing new: connect again"), now)
+            return
+        standing = self._session.begin(number, Retry.ALWAYS if command is None else command.retry)
+        if standing is Standing.ANSWERED:
+            self._answered(number, self._session.answer(number), now)
+        elif standing is Standing.FORGOTTEN:
+            text = f"what {shown(request.command)} came to is forgotten: it was asked for too long ago"
+            self.fail(number, ConnectionLost(text), now)
+        elif standing is Standing.PENDING:
+            self._waiting.add(number)
+        else:
+            try:
+                row = command_named(request.command)
+                row.check(request.journal, request.parameters)
+                self._admit(number, row, request.journal, request.parameters, now)
+            except JournalError as e:
+                self.fail(number, e, now)
+
+    def _expect(self, number: int, command: Command | None) -> None:
+        self._last_id = number
+        self._order.append(number)
+        self._asked[number] = command
+
+    def _admit(self, number: int, row: Command, journal: str, parameters: dict[str, Any], now: int) -> None:
+        """Answer a request here, or hand it out; or raise why not."""
+        if row.roles is not ANYBODY and self._is_lines and self._vouched is None:
+            raise AccessDenied(f"{row.name} needs an identity, which cannot be proved in lines: use frames")
+        self.grant.check(row, journal, parameters)
+        if row.name in ANSWERED_HERE:
+            self.reply(number, self._control(row, parameters), now)
+            return
+        if row.name in _OWN_NAME and parameters.get("consumer") is None:
+            is_for_all = row.name == "LEASES" and Role.ADMIN in self.grant.roles
+            if not is_for_all:
+                parameters = {**parameters, "consumer": self.registered or self.grant.identity}
+        self._events.append(Requested(number, row, journal, parameters))
+
+    def _control(self, row: Command, parameters: Mapping[str, Any]) -> Any:
+        match row.name:
+            case "REGISTER":
+                self.registered = parameters["service"]
+                return {"service": self.registered, "commands": list(COMMANDS)}
+            case "UNREGISTER":
+                self.registered = None
+                return None
+            case "COMMANDS":
+                return list(COMMANDS)
+            case _:
+                return {"serial": parameters.get("serial")}
+
+    def _take_line(self, raw: bytes, now: int) -> None:
+        number = self._last_id + 1
+        name = ""
+        self._expect(number, None)
+        try:
+            if self.state is State.LEAVING:
+                raise Stopping("the daemon takes nothing new: connect again")
+            message = parse_line(raw, bytes_max=self.limits.line_bytes_max, parameters_max=self.limits.parameters_max)
+            name = message.command
+            row = command_named(name)
+            self._asked[number] = row
+            self._admit(number, row, "", row.read("", message.parameters), now)
+        except JournalError as e:
+            self._answered(number, failure_line(self._daemon.server, name, e), now)
+            self._line_errors += isinstance(e, (LineError, UnknownCommand))
+            if self._line_errors > LINE_ERRORS_MAX:
+                raise LineError("too many lines that are no messages", reason="too many") from e
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def reply(self, number: int, result: Any, now: int) -> ServerConnection:
+        """Answer a request; the connection that has bytes to send now: another one when the client has come anew."""
+        command = self._asked.get(number)
+        try:
+            if self._is_lines and command is not None:
+                return self._answered(number, answer_lines(self._daemon.server, command, result), now)
+            return self._answered(number, self._encode(Reply(number, result)), now)
+        except Invalid as e:
+            return self.fail(number, e, now)
+
+    def fail(self, number: int, error: BaseException, now: int) -> ServerConnection:
+        """Answer a request with an error."""
+        self._subscriptions.refused(number)
+        if self._is_lines:
+            command = self._asked.get(number)
+            data = failure_line(self._daemon.server, "" if command is None else command.name, error)
+        else:
+            data = self._encode(Failure(number, *to_wire(error)))
+        return self._answered(number, data, now)
+
+    def _answered(self, number: int, data: bytes, now: int) -> ServerConnection:
+        if number not in self._asked:
+            raise Invalid(f"the request {number} is not open: it was answered before, or never asked")
+        del self._asked[number]
+        self._waiting.discard(number)
+        if self._session is not None:
+            self._session.finish(number, data)
+        if self.is_ended:
+            heir = None if self._session is None else self._session.holder
+            is_awaited = heir is not None and number in heir._waiting
+            return heir._answered(number, data, now) if heir is not None and is_awaited else self
+        self._ready[number] = data
+        while self._order and self._order[0] in self._ready:
+            first = self._order.popleft()
+            self._write(self._ready.pop(first), now)
+            subscription = self._subscriptions.answered(first)
+            if subscription is not None and (credit := self.credit(subscription)):
+                self._events.append(Credited(subscription, credit))
+        if self.state is State.LEAVING and not self._order:
+            self._depart(now)
+        return self
+
+    # -- subscriptions ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, number: int, credit: int) -> int:
+        """A new subscription, asked for by a request that is still to be answered with its number (D5)."""
+        return self._subscriptions.open(number, credit)
+
+    def unsubscribe(self, subscription: int) -> bool:
+        """End a subscription; False when there is none."""
+        return self._subscriptions.close(subscription)
+
+    def credit(self, subscription: int) -> int:
+        """How many items may be pushed now; 0 while too much waits to be sent."""
+        if self.state is not State.READY or len(self.outgoing) > self.limits.output_bytes_max:
+            return 0
+        return self._subscriptions.credit(subscription)
+
+    def push(self, subscription: int, items: list[Any], now: int) -> bool:
+        """Deliver items of a subscription; False, and nothing is sent, when there is not enough credit."""
+        if not items or len(items) > self.credit(subscription):
+            return False
+        self._send(Push(subscription, self._subscriptions.next_sequence(subscription), items), now)
+        self._subscriptions.pushed(subscription, len(items))
+        return True
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def stop(self, now: int) -> list[Event]:
+        """The daemon stops: nothing new is taken, what is in flight is answered, within `stop_ms`."""
+        if self.state in (State.READY, State.LINES):
+            self._leave(now)
+        elif not self.is_ended and self.state is not State.LEAVING:
+            self._break(Stopping("the daemon stops: connect again"), now)
+        return self.more(now)
+
+    def _leave(self, now: int) -> None:
+        """Answer what was asked for, and end."""
+        self.state = State.LEAVING
+        self._stop_by = now + self.limits.stop_ms
+        if not self._order:
+            self._depart(now)
+
+    def _depart(self, now: int) -> None:
+        if self._is_lines:
+            self._write(quitting_line(self._daemon.server), now)
+        else:
+            self._send(Bye("in good order"), now)
+        self._close(None, now)
+
+    def _break(self, error: JournalError, now: int) -> None:
+        """End with an error (D4)."""
+        if self.is_ended:
+            return
+        if self._is_lines:
+            self._write(failure_line(self._daemon.server, "", error), now)
+        elif self.state is not State.NEW:
+            self._send(Failure(0, *to_wire(error)), now)
+        self._close(error, now)
+
+    def _close(self, error: JournalError | None, now: int) -> None:
+        self._end()
+        self.state = State.ENDED
+        self._order.clear()
+        self._ready.clear()
+        self._subscriptions.clear()
+        if self._session is not None:
+            self._daemon.sessions.detach(self._session, self, now)
+        self._events.append(Ended(error))

@@ -1,0 +1,151 @@
+"""
+Sessions: what lets a client ask again without anything happening twice.
+
+A client has a session for as long as it lives, over all its connections, and numbers its requests through. The daemon keeps what the last
+requests of each session came to. A request that comes a second time, on a new connection, is answered from there, or waits for the
+answer that is still being made. A daemon that was restarted has forgotten: its hello says so (`epoch`), and the client does not ask again.
+
+S1  A request whose command is not safe to repeat is handed to the engine at most once in a session, whatever connections break.
+S2  A session belongs to the identity that began it; nobody else can ask for its answers.
+S3  What is kept is bounded: answers by number and bytes, sessions by number, and by time once their connection is gone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from enum import Enum
+from typing import Generic, TypeVar
+
+from journal.errors import Busy
+from journal.net.command import Retry
+
+H = TypeVar("H")
+
+ANSWERS_MAX = 256
+ANSWERS_BYTES_MAX = 4 << 20
+SESSIONS_MAX = 4096
+LINGER_MS = 120_000
+"""How long a session without a connection is kept."""
+
+_KEPT = frozenset({Retry.KEY, Retry.TOKEN, Retry.REQUEST})
+_REPEATABLE = frozenset({Retry.ALWAYS, Retry.KEY, Retry.TOKEN})
+
+
+class Standing(Enum):
+    """What a request is to its session."""
+
+    NEW = "new"
+    PENDING = "pending"
+    """It came before, and is being done."""
+    ANSWERED = "answered"
+    FORGOTTEN = "forgotten"
+    """It came before, must not be done twice, and its answer is gone."""
+
+
+class Session(Generic[H]):
+    """What one client has asked for. `H` is the connection that it has now."""
+
+    def __init__(self, key: tuple[str, bytes], *, answers_max: int, answers_bytes_max: int) -> None:
+        self.key = key
+        self.holder: H | None = None
+        self.left_at: int | None = None
+        self._highest = 0
+        self._answers: OrderedDict[int, bytes | None] = OrderedDict()
+        """By request; None: it is being done."""
+        self._bytes = 0
+        self._answers_max = answers_max
+        self._answers_bytes_max = answers_bytes_max
+
+    def begin(self, number: int, retry: Retry) -> Standing:
+        """A request came (S1)."""
+        if number > self._highest:
+            self._highest = number
+        elif number in self._answers:
+            return Standing.PENDING if self._answers[number] is None else Standing.ANSWERED
+        elif retry not in _REPEATABLE:
+            return Standing.FORGOTTEN
+        if retry in _KEPT:
+            self._answers[number] = None
+        return Standing.NEW
+
+    def finish(self, number: int, answer: bytes) -> None:
+        """A request was answered."""
+        if number not in self._answers or self._answers[number] is not None:
+            return
+        self._answers[number] = answer
+        self._bytes += len(answer)
+        self._trim()
+
+    def answer(self, number: int) -> bytes:
+        """What a request came to, that is ANSWERED."""
+        answer = self._answers[number]
+        assert answer is not None
+        return answer
+
+    def _trim(self) -> None:
+        """Let the oldest answers go (S3); what is being done stays, and is bounded by what may be in flight."""
+        for number in list(self._answers):
+            if len(self._answers) <= self._answers_max and self._bytes <= self._answers_bytes_max:
+                return
+            answer = self._answers[number]
+            if answer is not None:
+                self._bytes -= len(answer)
+                del self._answers[number]
+
+    @property
+    def kept_bytes(self) -> int:
+        """The size of the answers that are kept."""
+        return self._bytes
+
+
+class Sessions(Generic[H]):
+    """The sessions of a daemon. One thread at a time."""
+
+    def __init__(
+        self,
+        *,
+        sessions_max: int = SESSIONS_MAX,
+        answers_max: int = ANSWERS_MAX,
+        answers_bytes_max: int = ANSWERS_BYTES_MAX,
+        linger_ms: int = LINGER_MS,
+    ) -> None:
+        self._sessions_max = sessions_max
+        self._answers_max = answers_max
+        self._answers_bytes_max = answers_bytes_max
+        self._linger_ms = linger_ms
+        self._sessions: dict[tuple[str, bytes], Session[H]] = {}
+
+    def attach(self, identity: str, name: bytes, holder: H, now: int) -> tuple[Session[H], H | None]:
+        """The session of a client that has connected, and the connection that it had, if that is still there (S2)."""
+        key = identity, name
+        session = self._sessions.get(key)
+        if session is None:
+            if len(self._sessions) >= self._sessions_max:
+                self.expire(now)
+            if len(self._sessions) >= self._sessions_max and not self._drop_oldest():
+                raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
+            session = Session(key, answers_max=self._answers_max, answers_bytes_max=self._answers_bytes_max)
+            self._sessions[key] = session
+        before, session.holder, session.left_at = session.holder, holder, None
+        return session, before
+
+    def detach(self, session: Session[H], holder: H, now: int) -> None:
+        """A connection has ended; it may have been replaced already."""
+        if session.holder is holder:
+            session.holder, session.left_at = None, now
+
+    def expire(self, now: int) -> None:
+        """Forget sessions that were left long ago (S3)."""
+        for key, session in list(self._sessions.items()):
+            if session.left_at is not None and now - session.left_at >= self._linger_ms:
+                del self._sessions[key]
+
+    def _drop_oldest(self) -> bool:
+        left = [(s.left_at, key) for key, s in self._sessions.items() if s.left_at is not None]
+        if not left:
+            return False
+        del self._sessions[min(left)[1]]
+        return True
+
+    def __len__(self) -> int:
+        return len(self._sessions)

@@ -1,0 +1,544 @@
+"""The daemon's end of a connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from journal.errors import (
+    AccessDenied,
+    ConnectionLost,
+    FrameError,
+    Invalid,
+    KeyExists,
+    LineError,
+    Stopping,
+    TimedOut,
+    UnknownCommand,
+    VersionUnsupported,
+)
+from journal.net.auth import EVERYTHING
+from journal.net.events import Answered, Credited, Ended, Failed, Opened, Pushed, Requested, Superseded, Welcomed
+from journal.net.frames import Decoder, Encoder, Failure, Frame, Hello, Prove, Push, Reply, Request
+from journal.net.limits import Limits
+from journal.net.server_state import ServerConnection, State
+from tests.net.peers import BACKEND, SECRET, Peers, of
+
+encode = Encoder(1 << 20)
+GET = {"key": "a"}
+
+
+def frames(server: ServerConnection) -> list[Frame]:
+    decoder = Decoder(1 << 20)
+    decoder.feed(bytes(server.outgoing))
+    return list(iter(decoder.next, None))
+
+
+def opened(**options: Any) -> Peers:
+    peers = Peers(**options)
+    peers.settle()
+    assert peers.server.state is State.READY
+    return peers
+
+
+# -- handshake ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_needs_no_token() -> None:
+    """Whom the system vouches for is welcome at once, under no name."""
+    peers = opened()
+    assert peers.asked == [Opened(EVERYTHING)]
+    assert peers.told == [Welcomed("work", frozenset({"produce", "consume", "admin"}), False)]
+
+
+def test_an_identity_is_proved() -> None:
+    """With the right secret it is what its token says; also where the system would vouch for it."""
+    for grant in (None, EVERYTHING):
+        peers = Peers(grant=grant)
+        peers.connect("backend", SECRET)
+        peers.settle()
+        assert peers.server.grant == BACKEND
+        assert of(Welcomed, peers.told)[0].roles == {"produce", "consume"}
+
+
+@pytest.mark.parametrize(("identity", "secret"), [("backend", SECRET[:31]), ("nobody", SECRET), ("nobody", bytes(16))])
+def test_a_wrong_proof_ends_the_connection(identity: str, secret: bytes) -> None:
+    """A wrong secret and an unknown identity are told the same."""
+    peers = Peers(grant=None)
+    peers.connect(identity, secret)
+    peers.settle()
+    assert peers.server.state is State.ENDED and not of(Opened, peers.asked)
+    assert isinstance(peers.asked[-1].error, AccessDenied)
+    (ended,) = of(Ended, peers.told)
+    assert isinstance(ended.error, AccessDenied)
+    assert str(ended.error).replace(identity, "X") == (
+        "the proof of the identity 'X' is wrong, or there is no such identity"
+    )
+
+
+def test_a_replayed_handshake_proves_nothing() -> None:
+    """The same bytes on another connection meet another nonce."""
+    peers = Peers(grant=None)
+    peers.connect("backend", SECRET)
+    hello = bytes(peers.client.outgoing)
+    peers.up()
+    peers.down()
+    prove = bytes(peers.client.outgoing)
+    peers.settle()
+    assert peers.server.state is State.READY
+    replayed = ServerConnection(peers.daemon, nonce=peers.nonce(), now=0)
+    replayed.receive(hello, 0)
+    (ended,) = replayed.receive(prove, 0)
+    assert isinstance(ended, Ended) and isinstance(ended.error, AccessDenied)
+
+
+def test_without_a_token_a_client_is_not_let_in() -> None:
+    """The client sees it in the daemon's hello."""
+    peers = Peers(grant=None)
+    peers.settle()
+    assert isinstance(of(Ended, peers.told)[0].error, AccessDenied)
+    assert peers.server.state is State.PROVING
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (Hello("journal", 2, 9, {}), VersionUnsupported),
+        (Hello("redis", 1, 1, {}), FrameError),
+        (Hello("journal", 1, 1, {}), FrameError),
+        (Hello("journal", 1, 1, {"nonce": bytes(32), "session": b"x"}), FrameError),
+        (Request(1, "GET", "pages", GET), FrameError),
+        (Prove("backend", b""), FrameError),
+        (Reply(1, 1), FrameError),
+    ],
+    ids=str,
+)
+def test_what_may_not_come_first(frame: Frame, error: type[Exception]) -> None:
+    """A connection begins with a hello that can be understood; else it ends with the reason."""
+    server = ServerConnection(Peers().daemon, nonce=bytes(32), now=0, grant=EVERYTHING)
+    (ended,) = server.receive(encode(frame), 0)
+    assert isinstance(ended, Ended) and type(ended.error) is error
+    (told,) = frames(server)
+    assert isinstance(told, Failure) and told.id == 0
+    assert server.receive(encode(frame), 0) == [] and not server.wants_bytes
+
+
+def test_strangers_send_small_frames_only() -> None:
+    """Before the welcome a frame has 4 KiB at most."""
+    server = ServerConnection(Peers().daemon, nonce=bytes(32), now=0)
+    (ended,) = server.receive(b"\x00\x00\x10\x01", 0)
+    assert isinstance(ended, Ended) and isinstance(ended.error, FrameError)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    """Whatever is finished first."""
+    peers = opened()
+    ids = [peers.ask("GET", key=str(n)) for n in range(4)]
+    peers.up()
+    assert [r.id for r in peers.requests()] == ids
+    for n in (2, 0, 3):
+        peers.server.reply(ids[n], n, peers.now)
+    assert peers.down() == [Answered(ids[0], 0)]
+    peers.server.fail(ids[1], KeyExists("there is one"), peers.now)
+    first, *rest = peers.down()
+    assert isinstance(first, Failed) and first.id == ids[1] and isinstance(first.error, KeyExists)
+    assert rest == [Answered(ids[2], 2), Answered(ids[3], 3)]
+    assert peers.server.in_flight == 0
+
+
+def test_a_request_is_answered_once() -> None:
+    """A second answer is the program's mistake, and sends nothing."""
+    peers = opened()
+    number = peers.ask("GET", key="a")
+    peers.up()
+    peers.server.reply(number, 1, peers.now)
+    before = bytes(peers.server.outgoing)
+    for answer in (lambda: peers.server.reply(number, 2, 0), lambda: peers.server.fail(99, KeyExists(""), 0)):
+        with pytest.raises(Invalid, match="is not open"):
+            answer()
+    assert bytes(peers.server.outgoing) == before
+
+
+@pytest.mark.parametrize(
+    ("request_frame", "error"),
+    [
+        (Request(1, "FLY", "", {}), UnknownCommand),
+        (Request(1, "GET", "pages", {}), Invalid),
+        (Request(1, "GET", "pages", {"key": 7}), Invalid),
+        (Request(1, "GET", "mails", GET), AccessDenied),
+        (Request(1, "CLAIM", "pages", {"consumer": "front"}), AccessDenied),
+        (Request(1, "DROP", "pages", {}), AccessDenied),
+    ],
+    ids=lambda value: value.command if isinstance(value, Request) else value.__name__,
+)
+def test_a_refused_request_goes_no_further(request_frame: Request, error: type[Exception]) -> None:
+    """It is answered here; the connection and what was asked around it go on."""
+    peers = Peers(grant=None)
+    peers.connect("backend", SECRET)
+    peers.settle()
+    server = peers.server
+    events = server.receive(encode(request_frame) + encode(Request(2, "GET", "pages", GET)), 0)
+    assert [event.id for event in events] == [2]  # type: ignore[union-attr]
+    server.reply(2, "yes", 0)
+    failure, reply = frames(server)
+    assert isinstance(failure, Failure) and failure.id == 1 and reply == Reply(2, "yes")
+    peers.client.session.asked.clear()
+    assert server.state is State.READY
+    assert failure.code == {"UnknownCommand": "unknown_command", "AccessDenied": "access_denied"}.get(
+        error.__name__, "invalid"
+    )
+
+
+def test_ids_grow() -> None:
+    """A request that comes twice on one connection is no retry but a mistake."""
+    server = opened().server
+    server.receive(encode(Request(5, "GET", "pages", GET)), 0)
+    (ended,) = server.receive(encode(Request(5, "GET", "pages", GET)), 0)
+    assert isinstance(ended, Ended) and "they must grow" in str(ended.error)
+
+
+def test_control_commands_are_answered_by_the_connection() -> None:
+    """Registering gives the name under which is claimed."""
+    peers = Peers(grant=None)
+    peers.connect("backend", SECRET)
+    peers.ask("CLAIM")
+    peers.ask("REGISTER", "", service="backend-7")
+    peers.ask("CLAIM")
+    peers.ask("CLAIM", consumer="backend-8")
+    peers.ask("UNREGISTER", "")
+    peers.ask("LEASES")
+    peers.ask("FEED_OPEN")
+    peers.ask("ALIVE", "", serial="x")
+    peers.settle(lambda request: {"subscription": 1} if request.command.name == "FEED_OPEN" else None)
+    named = [r.parameters.get("consumer") for r in peers.requests()]
+    assert named == ["backend", "backend-7", "backend-8", "backend", None]
+    answers = of(Answered, peers.told)
+    assert answers[1].result["service"] == "backend-7" and "PUT" in answers[1].result["commands"]
+    assert answers[-1].result == {"serial": "x"}
+
+
+def test_a_reply_that_is_too_long_becomes_an_error() -> None:
+    """The client is told, and the connection goes on."""
+    peers = opened(limits=Limits(frame_bytes_max=4096))
+    number = peers.ask("GET", key="a")
+    peers.up()
+    peers.server.reply(number, b"x" * 5000, peers.now)
+    (failed,) = peers.down()
+    assert isinstance(failed, Failed) and "more than one frame may have" in str(failed.error)
+    assert peers.server.state is State.READY
+
+
+# -- limits and time ---------------------------------------------------------------------------------------------------
+
+
+def test_no_more_is_taken_than_may_be_in_flight() -> None:
+    """The rest waits, and comes when something was answered."""
+    peers = opened(limits=Limits(in_flight_max=3))
+    many = b"".join(encode(Request(n, "GET", "pages", GET)) for n in range(1, 11))
+    taken = [event.id for event in of(Requested, peers.server.receive(many, 0))]
+    assert taken == [1, 2, 3] and not peers.server.wants_bytes
+    assert peers.server.more(0) == []
+    for n in range(1, 11):
+        assert n in taken
+        peers.server.reply(n, None, 0)
+        taken += [event.id for event in of(Requested, peers.server.more(0))]
+    assert taken == list(range(1, 11)) and peers.server.wants_bytes
+
+
+def test_a_client_that_never_reads_stops_itself() -> None:
+    """Nothing is taken from it while too much waits for it; in the end the connection goes."""
+    limits = Limits(output_bytes_max=10_000, send_ms=5000)
+    peers = opened(limits=limits)
+    server, n = peers.server, 0
+    while server.wants_bytes:
+        n += 1
+        (event,) = server.receive(encode(Request(n, "GET", "pages", GET)), 2000)
+        server.reply(event.id, b"x" * 1000, 2000)  # type: ignore[union-attr]
+    assert 10_000 < len(server.outgoing) < 12_000
+    assert server.receive(encode(Request(n + 1, "GET", "pages", GET)), 2000) == []
+    assert server.deadline == 7000 and server.tick(6999) == []
+    server.sent(1, 6999)
+    (ended,) = server.tick(11_999)
+    assert isinstance(ended, Ended) and isinstance(ended.error, TimedOut)
+    assert not server.is_finished
+    server.tick(server.deadline or 0)
+    assert server.is_finished
+
+
+def test_a_frame_that_trickles_in_is_not_waited_for() -> None:
+    """A byte now and then does not buy time; a whole frame does."""
+    peers = opened(limits=Limits(frame_ms=1000, idle_ms=100_000))
+    server, data = peers.server, encode(Request(1, "ALIVE", "", {"serial": "x" * 20}))
+    assert server.deadline == 101_000
+    for n, byte in enumerate(data[:9]):
+        assert server.receive(bytes([byte]), 2000 + 100 * n) == []
+    assert server.deadline == 3000
+    server.receive(data[9:] + b"\0", 2950)
+    server.sent(len(server.outgoing), 2950)
+    assert server.deadline == 3950
+    (ended,) = server.tick(3950)
+    assert isinstance(ended, Ended) and "finish a frame" in str(ended.error)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x00\x00", b"\x00\x00\x00\x10x"])
+def test_a_handshake_has_its_time(sent: bytes) -> None:
+    """Who connects and says nothing is not kept."""
+    server = ServerConnection(Peers().daemon, nonce=bytes(32), now=0, limits=Limits(hello_ms=500))
+    if sent:
+        server.receive(sent, 100)
+    assert server.deadline == 500 and server.tick(499) == []
+    (ended,) = server.tick(500)
+    assert isinstance(ended, Ended) and isinstance(ended.error, TimedOut)
+
+
+def test_silence_ends_a_connection() -> None:
+    """Each byte that comes puts it off."""
+    peers = opened(limits=Limits(idle_ms=900))
+    server = peers.server
+    server.receive(encode(Request(1, "ALIVE", "", {})), 1800)
+    server.sent(len(server.outgoing), 1800)
+    assert server.deadline == 2700 and server.tick(2699) == []
+    assert isinstance(server.tick(2700)[0], Ended)
+
+
+def test_a_peer_that_goes_ends_the_connection_in_good_order() -> None:
+    """Its open requests are still the program's to answer; nobody gets the answers."""
+    peers = opened()
+    number = peers.ask("GET", key="a")
+    peers.up()
+    assert peers.server.receive(b"", 0) == [Ended(None)]
+    assert peers.server.reply(number, 1, 0) is peers.server and not peers.server.outgoing
+
+
+# -- subscriptions -----------------------------------------------------------------------------------------------------
+
+
+def test_pushes_stay_within_the_credit() -> None:
+    """More than the client asked for is never sent; new credit is told."""
+    peers = opened()
+    number = peers.ask("SUBSCRIBE", credit=2)
+    peers.up()
+    subscription = peers.server.subscribe(number, 2)
+    assert not peers.server.push(subscription, [1], peers.now), "the reply must come first"
+    peers.server.reply(number, {"subscription": subscription}, peers.now)
+    assert peers.server.more(peers.now) == [Credited(subscription, 2)]
+    assert peers.server.push(subscription, ["a"], peers.now)
+    assert not peers.server.push(subscription, ["b", "c"], peers.now)
+    assert peers.server.push(subscription, ["b"], peers.now)
+    assert not peers.server.push(subscription, ["c"], peers.now)
+    assert of(Pushed, peers.down()) == [Pushed(subscription, ["a"]), Pushed(subscription, ["b"])]
+    peers.client.credit(subscription, 5, peers.now)
+    assert peers.up() == [Credited(subscription, 5)]
+    assert peers.server.push(subscription, [1, 2, 3, 4, 5], peers.now)
+    assert frames(peers.server) == [Push(subscription, 3, [1, 2, 3, 4, 5])]
+
+
+def test_a_push_waits_for_the_reply_that_names_it() -> None:
+    """Also when that reply waits for another."""
+    peers = opened()
+    slow, number = peers.ask("GET", key="a"), peers.ask("SUBSCRIBE", credit=9)
+    peers.up()
+    subscription = peers.server.subscribe(number, 9)
+    peers.server.reply(number, {"subscription": subscription}, 0)
+    assert peers.server.credit(subscription) == 0 and peers.server.more(0) == []
+    peers.server.reply(slow, None, 0)
+    assert peers.server.more(0) == [Credited(subscription, 9)]
+    assert peers.server.push(subscription, [1], 0)
+    assert [type(event) for event in peers.down()] == [Answered, Answered, Pushed]
+
+
+def test_subscriptions_are_bounded_and_end() -> None:
+    """One that was refused, or has ended, gets nothing."""
+    peers = opened(limits=Limits(subscriptions_max=1))
+    first, second = peers.ask("SUBSCRIBE", credit=1), peers.ask("SUBSCRIBE", credit=1)
+    peers.up()
+    subscription = peers.server.subscribe(first, 1)
+    with pytest.raises(Exception, match="at most 1 subscriptions"):
+        peers.server.subscribe(second, 1)
+    peers.server.fail(first, KeyExists("no"), 0)
+    assert peers.server.credit(subscription) == 0 and not peers.server.unsubscribe(subscription)
+    again = peers.server.subscribe(second, 1)
+    peers.server.reply(second, {"subscription": again}, 0)
+    peers.server.more(0)
+    assert again != subscription and peers.server.unsubscribe(again)
+    assert not peers.server.push(again, [1], 0)
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_is_asked_again_gets_the_first_answer() -> None:
+    """The answer was lost with the connection; nothing is claimed a second time."""
+    peers = opened()
+    number = peers.ask("CLAIM")
+    peers.up()
+    peers.server.reply(number, {"lease": [1]}, 0)
+    old = peers.server
+    peers.connect()
+    peers.settle()
+    assert of(Answered, peers.told) == [Answered(number, {"lease": [1]})]
+    assert len(peers.requests()) == 1
+    assert of(Superseded, peers.asked) == [Superseded(old)]
+    assert old.is_ended and isinstance(old.more(0)[0].error, ConnectionLost)  # type: ignore[union-attr]
+
+
+def test_what_is_under_way_is_waited_for() -> None:
+    """A request that comes again while the engine works on it is not handed out again."""
+    peers = opened()
+    number = peers.ask("CLAIM")
+    peers.up()
+    old = peers.server
+    peers.connect()
+    later = peers.ask("GET", key="a")
+    peers.settle(lambda request: "entry")
+    assert of(Answered, peers.told) == []
+    assert old.reply(number, "lease", 0) is peers.server
+    peers.down()
+    assert of(Answered, peers.told) == [Answered(number, "lease"), Answered(later, "entry")]
+    assert len(peers.requests()) == 2
+
+
+def test_a_read_that_is_asked_again_is_done_again() -> None:
+    """Two answers to it do not get into each other's way."""
+    peers = opened()
+    number = peers.ask("GET", key="a")
+    peers.up()
+    old = peers.server
+    peers.connect()
+    peers.settle()
+    assert old.reply(number, "old", 0) is old
+    peers.server.reply(number, "new", 0)
+    peers.down()
+    assert of(Answered, peers.told) == [Answered(number, "new")]
+
+
+# -- stopping ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_that_stops_finishes_what_is_in_flight() -> None:
+    """What was asked before is answered, what comes after is refused, then it says bye."""
+    peers = opened()
+    first = peers.ask("GET", key="a")
+    peers.up()
+    assert peers.server.stop(2000) == []
+    assert peers.server.deadline == 32_000
+    second = peers.ask("GET", key="b")
+    assert peers.up() == []
+    peers.server.reply(first, 1, 3000)
+    assert peers.server.more(3000) == [Ended(None)]
+    answered, failed, ended = peers.down()
+    assert answered == Answered(first, 1)
+    assert isinstance(failed, Failed) and failed.id == second and isinstance(failed.error, Stopping)
+    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping)
+    assert peers.server.is_finished
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    """What is not finished in time has an unknown outcome; who is idle or a stranger goes at once."""
+    peers = opened()
+    peers.ask("GET", key="a")
+    peers.up()
+    peers.server.stop(2000)
+    (ended,) = peers.server.tick(32_000)
+    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping)
+    assert opened().server.stop(0) == [Ended(None)]
+    stranger = ServerConnection(peers.daemon, nonce=bytes(32), now=0)
+    (ended,) = stranger.stop(0)
+    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping) and stranger.is_finished
+
+
+def test_a_client_that_leaves_gets_its_answers() -> None:
+    """Bye ends a connection when everything is answered."""
+    peers = opened()
+    number = peers.ask("GET", key="a")
+    peers.client.leave(0)
+    peers.up()
+    assert not peers.server.is_ended
+    peers.server.reply(number, 1, 0)
+    assert peers.server.more(0) == [Ended(None)]
+    assert [type(event) for event in peers.down()] == [Answered, Ended]
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def said(server: ServerConnection, text: str) -> list[str]:
+    """What a person with netcat sees."""
+    server.receive(text.encode(), 0)
+    lines = bytes(server.outgoing).decode().splitlines()
+    server.sent(len(server.outgoing), 0)
+    return [line.removeprefix("<work:journal ") for line in lines]
+
+
+def person(grant: Any = EVERYTHING, **limits: int) -> ServerConnection:
+    return ServerConnection(Peers().daemon, nonce=bytes(32), now=0, grant=grant, limits=Limits(**limits))
+
+
+def test_a_person_with_netcat() -> None:
+    """Control commands as lines, answered as lines."""
+    server = person()
+    assert said(server, "ALIVE serial=7\r\n") == ["ABSOLUTELY serial=7"]
+    assert said(server, "<host:me work:journal/REGIS") == []
+    help_, ready = said(server, "TER service=backend_1;version=1\n")
+    assert help_ == "HELP" and ready.startswith("READY commands=REGISTER,") and server.registered == "backend_1"
+    assert said(server, "COMMANDS list=STOP,READY\n")[0].startswith("COMMANDS list=REGISTER,UNREGISTER")
+    assert said(server, "FLY me=moon\n") == ["UNKNOWN command=FLY"]
+    (event,) = server.receive(b"STATUS\n", 0)
+    assert isinstance(event, Requested) and event.command.name == "STATUS"
+    server.reply(event.id, {"status": "up", "up_since": 5, "is_full": False, "none": None}, 0)
+    assert said(server, "") == ["STATUS is_full=false;status=up;up_since=5"]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("put\n", "INVALID code=line;message="),
+        ("ALIVE x=1\n", "INVALID code=invalid;command=ALIVE;message=ALIVE has no parameter"),
+        ("PUT\n", 'INVALID code=invalid;command=PUT;message="PUT cannot be sent as a line'),
+        ("\n", "INVALID code=line;"),
+    ],
+    ids=["case", "parameter", "verb", "empty"],
+)
+def test_lines_that_are_wrong(line: str, answer: str) -> None:
+    """A person is told why, and may try again."""
+    server = person()
+    (said_,) = said(server, line)
+    assert said_.replace('"', "").startswith(answer.replace('"', ""))
+    assert said(server, "ALIVE\n") == ["ABSOLUTELY"]
+
+
+def test_lines_prove_no_identity() -> None:
+    """Where a token is needed, a line gets a sign of life and nothing else."""
+    server = person(grant=None)
+    assert said(server, "ALIVE\n") == ["ABSOLUTELY"]
+    for line in ("STATUS\n", "STOP\n", "REGISTER service=a\n", "LISTEN port=1;journals=*\n"):
+        (answer,) = said(server, line)
+        assert answer.startswith("INVALID code=access_denied"), answer
+
+
+def test_lines_have_limits() -> None:
+    """A line that does not end, and one that trickles in, and garbage for ever, are not waited for."""
+    server = person(line_bytes_max=100)
+    server.receive(b"A" * 101, 0)
+    assert server.is_ended and b"too" not in server.outgoing[:5]
+    server = person(frame_ms=1000)
+    server.receive(b"ALI", 0)
+    assert isinstance(server.tick(1000)[0].error, TimedOut)  # type: ignore[union-attr]
+    server = person()
+    answers = said(server, "garbage\n" * 20)
+    assert len(answers) == 10 and server.is_ended
+    assert isinstance(server.more(0), list)
+    server = person()
+    assert isinstance(of(Ended, server.receive(b"GET / HTTP/1.1\r\n" * 20, 0))[0].error, LineError)
+
+
+def test_a_stop_says_so_in_lines() -> None:
+    """QUITTING is the last line."""
+    server = person()
+    said(server, "ALIVE\n")
+    server.stop(0)
+    assert said(server, "") == ["QUITTING"] and server.is_ended

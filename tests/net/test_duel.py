@@ -50,6 +50,7 @@ class Duel(RuleBasedStateMachine):
         self.received = 0
         self.subscriptions: dict[int, int] = {}
         self.peers.connect("backend", SECRET)
+        self.flow()
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -73,6 +74,20 @@ class Duel(RuleBasedStateMachine):
         self.client_told(self.peers.down(size))
         self.daemon_told(self.peers.asked[before:])
 
+    @rule()
+    def flow(self) -> None:
+        """All bytes that are under way arrive; a connection that has ended is followed by another."""
+        if self.peers.client.is_ended or self.peers.server.is_ended:
+            self.reconnect(True, False, False)
+        for _ in range(4):
+            self.carry_up(1 << 20)
+            self.carry_down(1 << 20)
+
+    @rule(which=st.lists(st.sampled_from(ASKED), min_size=2, max_size=6))
+    def ask_many(self, which: list[tuple[str, str, dict[str, Any]]]) -> None:
+        for each in which:
+            self.ask(each, None)
+
     @rule(data=st.data(), size=st.integers(0, DATA_MAX))
     @precondition(lambda self: self.open)
     def answer(self, data: st.DataObject, size: int) -> None:
@@ -85,19 +100,29 @@ class Duel(RuleBasedStateMachine):
             if self.peers.server.push(subscription, ["item"] * n, self.peers.now):
                 self.pushed += n
 
+    @rule(n=st.integers(1, 6))
+    def subscribe(self, n: int) -> None:
+        """A subscription that is opened and used at once."""
+        self.ask(ASKED[-1], None)
+        self.flow()
+        while self.open:
+            self.reply(*self.open.pop(0), "")
+        self.push(n)
+        self.flow()
+
     @rule(n=st.integers(1, 4))
     def credit(self, n: int) -> None:
         for subscription in self.subscriptions:
             self.peers.client.credit(subscription, n, self.peers.now)
 
-    @rule(ms=st.integers(1, 40_000))
+    @rule(ms=st.integers(1, 20_000))
     def wait(self, ms: int) -> None:
         self.peers.now += ms
         self.daemon_told(self.peers.server.tick(self.peers.now))
         self.client_told(self.peers.client.tick(self.peers.now))
 
-    @rule(is_noticed=st.booleans(), is_restarted=st.booleans())
-    def reconnect(self, is_noticed: bool, is_restarted: bool) -> None:
+    @rule(is_noticed=st.booleans(), is_restarted=st.booleans(), is_greeted=st.just(True))
+    def reconnect(self, is_noticed: bool, is_restarted: bool, is_greeted: bool) -> None:
         """The wire breaks; the daemon may notice, or hold the old connection still when the new one comes."""
         self.client_told(self.peers.client.receive(b"", self.peers.now))
         if is_noticed or is_restarted:
@@ -109,13 +134,15 @@ class Duel(RuleBasedStateMachine):
         self.subscriptions.clear()
         self.pushed = self.received = 0
         self.has_garbage = False
+        if is_greeted:
+            self.flow()
 
-    @rule()
-    def stop(self) -> None:
-        self.daemon_told(self.peers.server.stop(self.peers.now))
-
-    @rule(garbage=st.binary(min_size=1, max_size=20), is_up=st.booleans())
-    def spoil(self, garbage: bytes, is_up: bool) -> None:
+    @rule(garbage=st.binary(min_size=1, max_size=20), is_up=st.booleans(), is_stop=st.booleans())
+    def trouble(self, garbage: bytes, is_up: bool, is_stop: bool) -> None:
+        """The daemon stops, or bytes come that nobody sent."""
+        if is_stop:
+            self.daemon_told(self.peers.server.stop(self.peers.now))
+            return
         self.has_garbage = True
         if is_up:
             self.daemon_told(self.peers.server.receive(garbage, self.peers.now))
@@ -188,7 +215,7 @@ class Duel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """On a good wire everything comes to its end."""
-        self.reconnect(True, False)
+        self.reconnect(True, False, True)
         for _ in range(10_000):
             if self.peers.server.wants_bytes:
                 self.daemon_told(self.peers.up())
@@ -204,4 +231,4 @@ class Duel(RuleBasedStateMachine):
 
 
 TestDuel = Duel.TestCase
-TestDuel.settings = settings(max_examples=120, stateful_step_count=60, deadline=None)
+TestDuel.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

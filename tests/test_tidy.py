@@ -29,7 +29,8 @@ WIRE: tuple[str, ...] = tuple(
     for part in (
         *("shown", "limits", "message", "line", "codes", "frames", "parameters", "values"),
         *("command", "control", "verbs", "commands", "document", "auth", "tokens"),
-        *("sessions", "subscriptions", "handshake", "events", "stream", "linewise", "server_state", "client_state", "listen", "watch"),
+        *("sessions", "subscriptions", "handshake", "events", "stream", "linewise"),
+        *("server_state", "client_state", "listen", "watch"),
     )
 )
 

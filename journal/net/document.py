@@ -15,7 +15,7 @@ from journal.net.codes import CODES, FIELDS, INTERNAL
 from journal.net.command import Command, Role
 from journal.net.control import ROWS as CONTROL
 from journal.net.limits import DEFAULT
-from journal.net.parameters import Kind
+from journal.net.parameters import Kind, Parameter
 from journal.net.values import COLUMNS
 from journal.net.verbs import GROUPS
 
@@ -35,12 +35,14 @@ def _commands(title: str, rows: Iterable[Command], *, is_control: bool) -> str:
         reply = f"`{row.reply}`"
         if is_control:
             reply += "; as a line " + ", ".join(row.answers)
-        given = ", ".join(
-            f"**{p.name}** {p.kind.name}" if p.is_required else f"{p.name} {p.kind.name}"
-            for p in row.parameters.values()
-        )
+        given = ", ".join(map(_parameter, row.parameters.values()))
         lines.append(f"| `{row.name}` | {given or '–'} | {reply} | {_roles(row)} | {row.retry} | {row.summary} |")
     return "\n".join([*lines, ""])
+
+
+def _parameter(parameter: Parameter) -> str:
+    name, kind = parameter.name, parameter.kind.name
+    return (f"**{name}**" if parameter.is_required else name) + ("" if kind == name else f" *{kind}*")
 
 
 def _roles(row: Command) -> str:

@@ -215,7 +215,7 @@ class Listeners:
         """So many entries are due by now, and the next one is then: all who want to know are told (L3)."""
         self._expire(now)
         self.schedule(journal, next_due)
-        if number < 1:
+        if number < 1 or not self.is_wanted(journal):
             return
         self._known[journal] = number, next_due
         for listener in self._wanting(journal):

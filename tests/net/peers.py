@@ -9,9 +9,10 @@ from journal.net.auth import EVERYTHING, Grant
 from journal.net.client_state import ClientConnection, ClientSession
 from journal.net.command import Role
 from journal.net.events import Event, Requested
+from journal.net.frames import Decoder, Frame
 from journal.net.handshake import Daemon
 from journal.net.limits import DEFAULT, Limits
-from journal.net.server_state import ServerConnection
+from journal.net.server_state import ServerConnection, State
 from journal.net.sessions import Sessions
 from journal.net.tokens import Token
 
@@ -95,3 +96,18 @@ class Peers:
 
 def of(kind: type, events: list[Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def frames(server: ServerConnection) -> list[Frame]:
+    """What a daemon's end wants to send."""
+    decoder = Decoder(1 << 20)
+    decoder.feed(bytes(server.outgoing))
+    return list(iter(decoder.next, None))
+
+
+def opened(**options: Any) -> Peers:
+    """Two ends after their handshake."""
+    peers = Peers(**options)
+    peers.settle()
+    assert peers.server.state is State.READY
+    return peers

@@ -1,45 +1,27 @@
-"""The daemon's end of a connection."""
+"""The daemon's end of a connection: handshake, requests, limits and time."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from journal.errors import (
     AccessDenied,
-    ConnectionLost,
     FrameError,
     Invalid,
     KeyExists,
-    LineError,
-    Stopping,
     TimedOut,
     UnknownCommand,
     VersionUnsupported,
 )
 from journal.net.auth import EVERYTHING
-from journal.net.events import Answered, Credited, Ended, Failed, Opened, Pushed, Requested, Superseded, Welcomed
-from journal.net.frames import Decoder, Encoder, Failure, Frame, Hello, Prove, Push, Reply, Request
+from journal.net.events import Answered, Ended, Failed, Opened, Requested, Welcomed
+from journal.net.frames import Encoder, Failure, Frame, Hello, Prove, Reply, Request
 from journal.net.limits import Limits
 from journal.net.server_state import ServerConnection, State
-from tests.net.peers import BACKEND, SECRET, Peers, of
+from tests.net.peers import BACKEND, SECRET, Peers, frames, of, opened
 
 encode = Encoder(1 << 20)
 GET = {"key": "a"}
-
-
-def frames(server: ServerConnection) -> list[Frame]:
-    decoder = Decoder(1 << 20)
-    decoder.feed(bytes(server.outgoing))
-    return list(iter(decoder.next, None))
-
-
-def opened(**options: Any) -> Peers:
-    peers = Peers(**options)
-    peers.settle()
-    assert peers.server.state is State.READY
-    return peers
 
 
 # -- handshake ---------------------------------------------------------------------------------------------------------
@@ -312,233 +294,3 @@ def test_a_peer_that_goes_ends_the_connection_in_good_order() -> None:
     peers.up()
     assert peers.server.receive(b"", 0) == [Ended(None)]
     assert peers.server.reply(number, 1, 0) is peers.server and not peers.server.outgoing
-
-
-# -- subscriptions -----------------------------------------------------------------------------------------------------
-
-
-def test_pushes_stay_within_the_credit() -> None:
-    """More than the client asked for is never sent; new credit is told."""
-    peers = opened()
-    number = peers.ask("SUBSCRIBE", credit=2)
-    peers.up()
-    subscription = peers.server.subscribe(number, 2)
-    assert not peers.server.push(subscription, [1], peers.now), "the reply must come first"
-    peers.server.reply(number, {"subscription": subscription}, peers.now)
-    assert peers.server.more(peers.now) == [Credited(subscription, 2)]
-    assert peers.server.push(subscription, ["a"], peers.now)
-    assert not peers.server.push(subscription, ["b", "c"], peers.now)
-    assert peers.server.push(subscription, ["b"], peers.now)
-    assert not peers.server.push(subscription, ["c"], peers.now)
-    assert of(Pushed, peers.down()) == [Pushed(subscription, ["a"]), Pushed(subscription, ["b"])]
-    peers.client.credit(subscription, 5, peers.now)
-    assert peers.up() == [Credited(subscription, 5)]
-    assert peers.server.push(subscription, [1, 2, 3, 4, 5], peers.now)
-    assert frames(peers.server) == [Push(subscription, 3, [1, 2, 3, 4, 5])]
-
-
-def test_a_push_waits_for_the_reply_that_names_it() -> None:
-    """Also when that reply waits for another."""
-    peers = opened()
-    slow, number = peers.ask("GET", key="a"), peers.ask("SUBSCRIBE", credit=9)
-    peers.up()
-    subscription = peers.server.subscribe(number, 9)
-    peers.server.reply(number, {"subscription": subscription}, 0)
-    assert peers.server.credit(subscription) == 0 and peers.server.more(0) == []
-    peers.server.reply(slow, None, 0)
-    assert peers.server.more(0) == [Credited(subscription, 9)]
-    assert peers.server.push(subscription, [1], 0)
-    assert [type(event) for event in peers.down()] == [Answered, Answered, Pushed]
-
-
-def test_subscriptions_are_bounded_and_end() -> None:
-    """One that was refused, or has ended, gets nothing."""
-    peers = opened(limits=Limits(subscriptions_max=1))
-    first, second = peers.ask("SUBSCRIBE", credit=1), peers.ask("SUBSCRIBE", credit=1)
-    peers.up()
-    subscription = peers.server.subscribe(first, 1)
-    with pytest.raises(Exception, match="at most 1 subscriptions"):
-        peers.server.subscribe(second, 1)
-    peers.server.fail(first, KeyExists("no"), 0)
-    assert peers.server.credit(subscription) == 0 and not peers.server.unsubscribe(subscription)
-    again = peers.server.subscribe(second, 1)
-    peers.server.reply(second, {"subscription": again}, 0)
-    peers.server.more(0)
-    assert again != subscription and peers.server.unsubscribe(again)
-    assert not peers.server.push(again, [1], 0)
-
-
-# -- sessions ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_claim_that_is_asked_again_gets_the_first_answer() -> None:
-    """The answer was lost with the connection; nothing is claimed a second time."""
-    peers = opened()
-    number = peers.ask("CLAIM")
-    peers.up()
-    peers.server.reply(number, {"lease": [1]}, 0)
-    old = peers.server
-    peers.connect()
-    peers.settle()
-    assert of(Answered, peers.told) == [Answered(number, {"lease": [1]})]
-    assert len(peers.requests()) == 1
-    assert of(Superseded, peers.asked) == [Superseded(old)]
-    assert old.is_ended and isinstance(old.more(0)[0].error, ConnectionLost)  # type: ignore[union-attr]
-
-
-def test_what_is_under_way_is_waited_for() -> None:
-    """A request that comes again while the engine works on it is not handed out again."""
-    peers = opened()
-    number = peers.ask("CLAIM")
-    peers.up()
-    old = peers.server
-    peers.connect()
-    later = peers.ask("GET", key="a")
-    peers.settle(lambda request: "entry")
-    assert of(Answered, peers.told) == []
-    assert old.reply(number, "lease", 0) is peers.server
-    peers.down()
-    assert of(Answered, peers.told) == [Answered(number, "lease"), Answered(later, "entry")]
-    assert len(peers.requests()) == 2
-
-
-def test_a_read_that_is_asked_again_is_done_again() -> None:
-    """Two answers to it do not get into each other's way."""
-    peers = opened()
-    number = peers.ask("GET", key="a")
-    peers.up()
-    old = peers.server
-    peers.connect()
-    peers.settle()
-    assert old.reply(number, "old", 0) is old
-    peers.server.reply(number, "new", 0)
-    peers.down()
-    assert of(Answered, peers.told) == [Answered(number, "new")]
-
-
-# -- stopping ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_daemon_that_stops_finishes_what_is_in_flight() -> None:
-    """What was asked before is answered, what comes after is refused, then it says bye."""
-    peers = opened()
-    first = peers.ask("GET", key="a")
-    peers.up()
-    assert peers.server.stop(2000) == []
-    assert peers.server.deadline == 32_000
-    second = peers.ask("GET", key="b")
-    assert peers.up() == []
-    peers.server.reply(first, 1, 3000)
-    assert peers.server.more(3000) == [Ended(None)]
-    answered, failed, ended = peers.down()
-    assert answered == Answered(first, 1)
-    assert isinstance(failed, Failed) and failed.id == second and isinstance(failed.error, Stopping)
-    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping)
-    assert peers.server.is_finished
-
-
-def test_a_stop_does_not_wait_for_ever() -> None:
-    """What is not finished in time has an unknown outcome; who is idle or a stranger goes at once."""
-    peers = opened()
-    peers.ask("GET", key="a")
-    peers.up()
-    peers.server.stop(2000)
-    (ended,) = peers.server.tick(32_000)
-    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping)
-    assert opened().server.stop(0) == [Ended(None)]
-    stranger = ServerConnection(peers.daemon, nonce=bytes(32), now=0)
-    (ended,) = stranger.stop(0)
-    assert isinstance(ended, Ended) and isinstance(ended.error, Stopping) and stranger.is_finished
-
-
-def test_a_client_that_leaves_gets_its_answers() -> None:
-    """Bye ends a connection when everything is answered."""
-    peers = opened()
-    number = peers.ask("GET", key="a")
-    peers.client.leave(0)
-    peers.up()
-    assert not peers.server.is_ended
-    peers.server.reply(number, 1, 0)
-    assert peers.server.more(0) == [Ended(None)]
-    assert [type(event) for event in peers.down()] == [Answered, Ended]
-
-
-# -- lines -------------------------------------------------------------------------------------------------------------
-
-
-def said(server: ServerConnection, text: str) -> list[str]:
-    """What a person with netcat sees."""
-    server.receive(text.encode(), 0)
-    lines = bytes(server.outgoing).decode().splitlines()
-    server.sent(len(server.outgoing), 0)
-    return [line.removeprefix("<work:journal ") for line in lines]
-
-
-def person(grant: Any = EVERYTHING, **limits: int) -> ServerConnection:
-    return ServerConnection(Peers().daemon, nonce=bytes(32), now=0, grant=grant, limits=Limits(**limits))
-
-
-def test_a_person_with_netcat() -> None:
-    """Control commands as lines, answered as lines."""
-    server = person()
-    assert said(server, "ALIVE serial=7\r\n") == ["ABSOLUTELY serial=7"]
-    assert said(server, "<host:me work:journal/REGIS") == []
-    help_, ready = said(server, "TER service=backend_1;version=1\n")
-    assert help_ == "HELP" and ready.startswith("READY commands=REGISTER,") and server.registered == "backend_1"
-    assert said(server, "COMMANDS list=STOP,READY\n")[0].startswith("COMMANDS list=REGISTER,UNREGISTER")
-    assert said(server, "FLY me=moon\n") == ["UNKNOWN command=FLY"]
-    (event,) = server.receive(b"STATUS\n", 0)
-    assert isinstance(event, Requested) and event.command.name == "STATUS"
-    server.reply(event.id, {"status": "up", "up_since": 5, "is_full": False, "none": None}, 0)
-    assert said(server, "") == ["STATUS is_full=false;status=up;up_since=5"]
-
-
-@pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("put\n", "INVALID code=line;message="),
-        ("ALIVE x=1\n", "INVALID code=invalid;command=ALIVE;message=ALIVE has no parameter"),
-        ("PUT\n", 'INVALID code=invalid;command=PUT;message="PUT cannot be sent as a line'),
-        ("\n", "INVALID code=line;"),
-    ],
-    ids=["case", "parameter", "verb", "empty"],
-)
-def test_lines_that_are_wrong(line: str, answer: str) -> None:
-    """A person is told why, and may try again."""
-    server = person()
-    (said_,) = said(server, line)
-    assert said_.replace('"', "").startswith(answer.replace('"', ""))
-    assert said(server, "ALIVE\n") == ["ABSOLUTELY"]
-
-
-def test_lines_prove_no_identity() -> None:
-    """Where a token is needed, a line gets a sign of life and nothing else."""
-    server = person(grant=None)
-    assert said(server, "ALIVE\n") == ["ABSOLUTELY"]
-    for line in ("STATUS\n", "STOP\n", "REGISTER service=a\n", "LISTEN port=1;journals=*\n"):
-        (answer,) = said(server, line)
-        assert answer.startswith("INVALID code=access_denied"), answer
-
-
-def test_lines_have_limits() -> None:
-    """A line that does not end, and one that trickles in, and garbage for ever, are not waited for."""
-    server = person(line_bytes_max=100)
-    server.receive(b"A" * 101, 0)
-    assert server.is_ended and b"too" not in server.outgoing[:5]
-    server = person(frame_ms=1000)
-    server.receive(b"ALI", 0)
-    assert isinstance(server.tick(1000)[0].error, TimedOut)  # type: ignore[union-attr]
-    server = person()
-    answers = said(server, "garbage\n" * 20)
-    assert len(answers) == 10 and server.is_ended
-    assert isinstance(server.more(0), list)
-    server = person()
-    assert isinstance(of(Ended, server.receive(b"GET / HTTP/1.1\r\n" * 20, 0))[0].error, LineError)
-
-
-def test_a_stop_says_so_in_lines() -> None:
-    """QUITTING is the last line."""
-    server = person()
-    said(server, "ALIVE\n")
-    server.stop(0)
-    assert said(server, "") == ["QUITTING"] and server.is_ended

@@ -83,7 +83,7 @@ def _names(parameters: Mapping[str, Any]) -> list[str]:
     """The names that a request acts under."""
     named = [parameters.get("consumer"), parameters.get("owner"), parameters.get("service")]
     named += [put.get("owner") for put in parameters.get("puts") or []]
-    return [name for name in named if name]
+    return [name for name in named if name is not None]
 
 
 EVERYTHING = Grant("", frozenset(Role), ("*",), ("*",))

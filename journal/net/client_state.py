@@ -156,6 +156,7 @@ class ClientConnection(Stream):
         self._secret = secret
         self._nonce = check_nonce(nonce)
         self._hello: ServerHello | None = None
+        self._is_leaving = False
         self._ping_by: int | None = None
         self._ping_ms = session.limits.idle_ms
         self._credit: dict[int, int] = {}
@@ -186,6 +187,8 @@ class ClientConnection(Stream):
         timeout_ms: int | None = None,
     ) -> int:
         """Ask for something; the id that its answer will have. Before the welcome it waits."""
+        if self._is_leaving:
+            raise Stopping("this connection is being left: make another one")
         asked = self.session.ask(command, journal, parameters, now, timeout_ms)
         if self.state is State.READY:
             self._put_out(asked, now)
@@ -204,7 +207,8 @@ class ClientConnection(Stream):
 
     def leave(self, now: int) -> None:
         """Say bye: the daemon answers what was asked for, and ends."""
-        if self.state is State.READY:
+        if self.state is State.READY and not self._is_leaving:
+            self._is_leaving = True
             self._send(Bye("the client leaves"), now)
 
     # -- bytes --------------------------------------------------------------------------------------------------------
@@ -219,14 +223,17 @@ class ClientConnection(Stream):
             if not data:
                 raise ConnectionLost("the daemon closed the connection")
             self._decoder.feed(data)
-            while (frame := self._decoder.next()) is not None:
+            while self._goes_on() and (frame := self._decoder.next()) is not None:
                 has_taken = True
                 self._take(frame, now)
         except JournalError as e:
             self._break(e)
-        if not self.is_ended:
+        if self._goes_on():
             self._part_began(now, has_part=self._decoder.has_part, has_taken=has_taken)
         return self._told()
+
+    def _goes_on(self) -> bool:
+        return not self.is_ended
 
     def tick(self, now: int) -> list[Event]:
         """Time has passed."""
@@ -278,6 +285,8 @@ class ClientConnection(Stream):
                 self._answer(number, Failed(number, from_wire(code, message, fields)))
             case State.READY, Push():
                 self._pushed(frame)
+            case State.READY, Bye() if self._is_leaving and not self.session.asked:
+                self._break(None)
             case State.READY, Bye(reason):
                 raise Stopping(f"the daemon said bye: {shown(reason)}")
             case _:
@@ -349,7 +358,7 @@ class ClientConnection(Stream):
         self._credit[number] -= len(push.items)
         self._events.append(Pushed(number, push.items))
 
-    def _break(self, error: JournalError) -> None:
+    def _break(self, error: JournalError | None) -> None:
         self._end()
         self._ping_by = None
         self.state = State.ENDED

@@ -146,8 +146,11 @@ class Encoder:
     def __call__(self, frame: Frame) -> bytes:
         """The bytes of a frame; refuses what could not be read at the other end."""
         try:
+            last = frame[-1]
+            if type(last) not in _SCALARS:
+                check_plain(last, NESTING_MAX)
             body: bytes = self._pack((_KIND_OF[type(frame)], *frame))
-        except (TypeError, ValueError, OverflowError, RecursionError) as e:
+        except (TypeError, ValueError, OverflowError, RecursionError, FrameError) as e:
             raise Invalid(f"a {type(frame).__name__.lower()} cannot be sent: {shown(str(e))}") from e
         if len(body) > self.bytes_max:
             raise Invalid(
@@ -304,6 +307,8 @@ def check_plain(value: Any, depth: int) -> None:
         raise FrameError(f"a frame holds {shown(value)}: plain values only")
     if depth < 1:
         raise FrameError(f"lists and maps in a frame are nested deeper than {NESTING_MAX}")
+    if len(inner) > LIST_MAX:
+        raise FrameError(f"a list in a frame has {len(inner)} items, and {LIST_MAX} are allowed: send less at a time")
     if not _SCALARS.issuperset(map(type, inner)):
         for item in inner:
             if type(item) not in _SCALARS:

@@ -70,6 +70,11 @@ class ServerConnection(Stream):
         self, daemon: Daemon, *, nonce: bytes, now: int, grant: Grant | None = None, limits: Limits = DEFAULT
     ) -> None:
         """`grant`: what the system vouches for (the owner on its own socket); None: a token must be proved."""
+        if limits.in_flight_max > daemon.sessions.answers_max:
+            raise Invalid(
+                f"in_flight_max is {limits.in_flight_max}, and a session keeps {daemon.sessions.answers_max} answers: what is "
+                "in flight when a connection breaks must be remembered"
+            )
         super().__init__(limits, now)
         self.state = State.NEW
         self.grant = NOTHING
@@ -192,6 +197,8 @@ class ServerConnection(Stream):
                     self._events.append(Credited(subscription, credit))
             case State.READY, Bye():
                 self._leave(now)
+            case State.LEAVING, Bye():
+                pass  # both sides leave
             case _:
                 raise FrameError(
                     f"a {type(frame).__name__.lower()} frame may not come when a connection is {self.state.value}"

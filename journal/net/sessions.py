@@ -110,7 +110,7 @@ class Sessions(Generic[H]):
         linger_ms: int = LINGER_MS,
     ) -> None:
         self._sessions_max = sessions_max
-        self._answers_max = answers_max
+        self.answers_max = answers_max
         self._answers_bytes_max = answers_bytes_max
         self._linger_ms = linger_ms
         self._sessions: dict[tuple[str, bytes], Session[H]] = {}
@@ -124,7 +124,7 @@ class Sessions(Generic[H]):
                 self.expire(now)
             if len(self._sessions) >= self._sessions_max and not self._drop_oldest():
                 raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
-            session = Session(key, answers_max=self._answers_max, answers_bytes_max=self._answers_bytes_max)
+            session = Session(key, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
             self._sessions[key] = session
         before, session.holder, session.left_at = session.holder, holder, None
         return session, before

@@ -2,7 +2,8 @@
 The verbs of the library as commands. Rows of the table, see journal.net.command.
 
 A reply never waits for anything but the disk, since replies come in the order of the requests: what waits for work is pushed.
-`result`, `lease`, `entry` … are the values of journal.net.values.
+`result`, `lease`, `entry` … are the values of journal.net.values. Long lists come in parts that fit into a frame: `after` of a reply
+asks for the next part, null says that it was the last.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _CONSUMER = Parameter("consumer", p.CONSUMER)
 _LEASE = Parameter("lease", p.LEASE)
 _SUBSCRIPTION = _need("subscription", p.ID)
 _STATUS = Parameter("status", p.STATUS)
+_PAGE = (Parameter("after", p.BYTES), Parameter("limit", p.COUNT))
+"""A part of a long list: `after` of a reply asks for the next part; null: that was the last."""
 _RANGE = (_STATUS, Parameter("since", p.DATE), Parameter("until", p.DATE))
 _PUT = (
     Parameter("key", p.KEY),
@@ -101,7 +104,7 @@ CONSUMING: tuple[Command, ...] = (
         "Gives the entry up; it is kept apart.",
     ),
     command(
-        "LEASES", _JOURNAL, CONSUME, Retry.ALWAYS, (_CONSUMER,), "[lease]",
+        "LEASES", _JOURNAL, CONSUME, Retry.ALWAYS, (_CONSUMER, *_PAGE), "{leases: [lease], after: bytes or null}",
         "The active leases of a consumer: after a restart it finds its own here. Of all: admin.",
     ),
     command(
@@ -118,9 +121,9 @@ READING: tuple[Command, ...] = (
     command("GET", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_KEY,), "entry or null", "The entry with this key."),
     command(
         "SCAN", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS,
-        (*_RANGE, Parameter("after", p.BYTES), Parameter("limit", p.COUNT)),
+        (*_RANGE, *_PAGE),
         "{entries: [entry], after: bytes or null}",
-        "A page of entries in the order of work. `after` of the last page asks for the next one; null: that was the last.",
+        "Entries in the order of work.",
     ),
     command("COUNT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, _RANGE, "int", "How many entries there are."),
     command(
@@ -168,7 +171,10 @@ FOLLOWING: tuple[Command, ...] = (
         "null", "What was not acknowledged comes again, one at a time.",
     ),
     command("FEED_CLOSE", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION,), "null", "Ends a feed."),
-    command("FEEDS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "[feed]", "The feed consumers of a journal."),
+    command(
+        "FEEDS", _JOURNAL, KNOWN, Retry.ALWAYS, _PAGE, "{feeds: [feed], after: bytes or null}",
+        "The feed consumers of a journal.",
+    ),
     command(
         "FEED_REMOVE", _JOURNAL, ADMIN, Retry.REQUEST, (_need("consumer", p.FEED_CONSUMER),), "null",
         "Forgets a feed consumer.",
@@ -185,7 +191,10 @@ FOLLOWING: tuple[Command, ...] = (
 )  # fmt: skip
 
 KEEPING: tuple[Command, ...] = (
-    command("BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, (), "[buried]", "The entries that were given up on."),
+    command(
+        "BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, _PAGE, "{buried: [buried], after: bytes or null}",
+        "The entries that were given up on, oldest first.",
+    ),
     command("RETRY", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "result", "Lets a buried entry wait again."),
     command("DISCARD", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "null", "Deletes a buried entry."),
     command("ROTATE", _JOURNAL, ADMIN, Retry.REQUEST, (), "generation", "Begins a new generation."),
@@ -195,7 +204,10 @@ KEEPING: tuple[Command, ...] = (
         "Declares a journal, or changes its settings; answers all of them.",
     ),
     command("DROP", _JOURNAL, ADMIN, Retry.REQUEST, (), "null", "Deletes a journal with all that is in it."),
-    command("JOURNALS", _DAEMON, KNOWN, Retry.ALWAYS, (), "[text]", "The journals that the identity may see."),
+    command(
+        "JOURNALS", _DAEMON, KNOWN, Retry.ALWAYS, _PAGE, "{journals: [text], after: bytes or null}",
+        "The journals that the identity may see.",
+    ),
     command(
         "MERGED", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("settings", p.MAP),), "map",
         "The settings that merged journals have together, after changing those that are given.",

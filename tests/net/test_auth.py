@@ -67,6 +67,7 @@ def test_what_is_granted(asked: tuple[Any, str, dict[str, Any]]) -> None:
         (request("CLAIM", consumer="front-1"), "under the name 'front-1'"),
         (request("PUT_MANY", puts=[{"owner": "backend"}, {"owner": "x\n"}]), r"under the name 'x\\n'"),
         (request("LISTEN", "", journals=["pages", "mails"]), "journal 'mails'"),
+        (request("CLAIM", consumer=""), "under the name ''"),
         (request("REGISTER", "", service="front"), "under the name 'front'"),
         (request("DROP"), "needs the role admin and has consume, produce"),
         (request("STOP", ""), "needs the role admin"),

@@ -215,7 +215,7 @@ def test_a_small_frame_takes_no_large_memory(body: bytes) -> None:
 def test_what_cannot_be_sent() -> None:
     """A frame that the other side would refuse is refused here, and the encoder goes on."""
     encode = Encoder(4096)
-    for value in (object(), 1 << 64, "\ud800", {1: object()}):
+    for value in (object(), 1 << 64, "\ud800", {1: 2}, (1,), [0] * 16_385, nested(17)):
         with pytest.raises(Invalid, match="a reply cannot be sent"):
             encode(Reply(1, value))
     with pytest.raises(Invalid, match="more than one frame may have"):

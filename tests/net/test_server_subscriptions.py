@@ -6,18 +6,15 @@ import pytest
 
 from journal.errors import (
     ConnectionLost,
+    Invalid,
     KeyExists,
     Stopping,
 )
 from journal.net.events import Answered, Credited, Ended, Failed, Pushed, Superseded
-from journal.net.frames import Encoder, Push
+from journal.net.frames import Push
 from journal.net.limits import Limits
 from journal.net.server_state import ServerConnection
-from tests.net.peers import frames, of, opened
-
-encode = Encoder(1 << 20)
-GET = {"key": "a"}
-
+from tests.net.peers import Peers, frames, of, opened
 
 # -- subscriptions -----------------------------------------------------------------------------------------------------
 
@@ -165,4 +162,24 @@ def test_a_client_that_leaves_gets_its_answers() -> None:
     assert not peers.server.is_ended
     peers.server.reply(number, 1, 0)
     assert peers.server.more(0) == [Ended(None)]
-    assert [type(event) for event in peers.down()] == [Answered, Ended]
+    assert peers.down() == [Answered(number, 1), Ended(None)]
+    with pytest.raises(Stopping):
+        peers.ask("GET", key="b")
+
+
+def test_both_sides_may_leave_at_once() -> None:
+    """A bye that crosses a stop is no error."""
+    peers = opened()
+    number = peers.ask("GET", key="a")
+    peers.up()
+    peers.server.stop(0)
+    peers.client.leave(0)
+    assert peers.up() == [] and not peers.server.is_ended
+    peers.server.reply(number, 1, 0)
+    assert peers.down() == [Answered(number, 1), Ended(None)]
+
+
+def test_answers_that_may_be_lost_together_are_remembered() -> None:
+    """A daemon that keeps fewer than may be in flight is refused."""
+    with pytest.raises(Invalid, match="must be remembered"):
+        Peers(limits=Limits(in_flight_max=257))

@@ -48,11 +48,11 @@ class Grant:
 
     def may_see(self, journal: str) -> bool:
         """Whether it may name this journal."""
-        return any(fnmatchcase(journal, pattern) for pattern in self.journals)
+        return "*" in self.journals or any(fnmatchcase(journal, pattern) for pattern in self.journals)
 
     def may_act_as(self, name: str) -> bool:
         """Whether it may be a consumer or a producer group of this name (A3)."""
-        return name == self.identity or any(fnmatchcase(name, pattern) for pattern in self.names)
+        return name == self.identity or "*" in self.names or any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def check(self, command: Command, journal: str, parameters: Mapping[str, Any]) -> None:
         """Refuse what it may not do; the parameters are well-formed."""

@@ -185,12 +185,15 @@ class ServerConnection(Stream):
     # -- handshake ----------------------------------------------------------------------------------------------------
 
     def _take_frame(self, frame: Frame, now: int) -> None:
+        if type(frame) is Request and self.state is State.READY:
+            self._ask(frame, now)  # the usual case, without a look at all others
+            return
         match self.state, frame:
             case State.HELLO, Hello():
                 self._greet(frame, now)
             case State.PROVING, Prove(identity, given):
                 self._prove(identity, given, now)
-            case ((State.READY | State.LEAVING), Request()):
+            case State.LEAVING, Request():
                 self._ask(frame, now)
             case ((State.READY | State.LEAVING), Credit(subscription, number)):
                 if self._subscriptions.add(subscription, number) and (credit := self.credit(subscription)):

@@ -84,13 +84,12 @@ class Session(Generic[H]):
 
     def _trim(self) -> None:
         """Let the oldest answers go (S3); what is being done stays, and is bounded by what may be in flight."""
-        for number in list(self._answers):
-            if len(self._answers) <= self._answers_max and self._bytes <= self._answers_bytes_max:
+        while len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max:
+            oldest = next(((n, answer) for n, answer in self._answers.items() if answer is not None), None)
+            if oldest is None:
                 return
-            answer = self._answers[number]
-            if answer is not None:
-                self._bytes -= len(answer)
-                del self._answers[number]
+            self._bytes -= len(oldest[1])
+            del self._answers[oldest[0]]
 
     @property
     def kept_bytes(self) -> int:

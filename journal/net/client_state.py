@@ -37,7 +37,21 @@ from journal.net.codes import from_wire
 from journal.net.command import Command, Retry
 from journal.net.commands import command_named
 from journal.net.events import Answered, Ended, Event, Failed, PingDue, Pushed, Welcomed
-from journal.net.frames import LENGTH, Bye, Credit, Encoder, Failure, Frame, Hello, Prove, Push, Reply, Request, Welcome
+from journal.net.frames import (
+    LENGTH,
+    Alive,
+    Bye,
+    Credit,
+    Encoder,
+    Failure,
+    Frame,
+    Hello,
+    Prove,
+    Push,
+    Reply,
+    Request,
+    Welcome,
+)
 from journal.net.handshake import ServerHello, client_hello, read_server_hello
 from journal.net.limits import DEFAULT, FRAME_BYTES_LIMIT, Limits
 from journal.net.shown import shown
@@ -283,6 +297,8 @@ class ClientConnection(Stream):
                 self._answer(number, Answered(number, result))
             case State.READY, Failure(number, code, message, fields):
                 self._answer(number, Failed(number, from_wire(code, message, fields)))
+            case State.READY, Alive():
+                pass
             case State.READY, Push():
                 self._pushed(frame)
             case State.READY, Bye() if self._is_leaving and not self.session.asked:
@@ -314,6 +330,7 @@ class ClientConnection(Stream):
                 )
         session = self.session
         is_same = session.epoch == hello.epoch
+        self._idle_ms = max(self.limits.idle_ms, hello.idle_ms)  # it speaks at least each third of its own
         self._welcomed(min(hello.frame_bytes_max, FRAME_BYTES_LIMIT), now)
         self._ping_ms = max(1, min(self.limits.idle_ms, hello.idle_ms) // 3)
         self._ping_by = now + self._ping_ms

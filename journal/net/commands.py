@@ -4,6 +4,9 @@ All commands of the daemon, in one table. What docs/PROTOCOL.md lists, what a cl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from journal.errors import UnknownCommand
 from journal.net import control, verbs
 from journal.net.command import Command
@@ -19,3 +22,16 @@ def command_named(name: str) -> Command:
         return COMMANDS[name]
     except KeyError:
         raise UnknownCommand(f"there is no command {shown(name)}: COMMANDS lists those that there are") from None
+
+
+def answer_here(command: Command, parameters: Mapping[str, Any]) -> Any:
+    """The reply to a command that needs no engine (control.ANSWERED_HERE)."""
+    match command.name:
+        case "REGISTER":
+            return {"service": parameters["service"], "commands": list(COMMANDS)}
+        case "COMMANDS":
+            return list(COMMANDS)
+        case "ALIVE":
+            return {"serial": parameters.get("serial")}
+        case _:
+            return None

@@ -12,6 +12,7 @@ Frames: what goes over a stream, as msgpack with a length in front.
     6 push      subscription, sequence, [items]                              daemon, as much as there is credit for
     7 credit    subscription, number                                         client
     8 bye       reason                                                       both sides, last
+    9 alive     number in flight                                             daemon, while an answer takes long
 
 F1  A length is checked as soon as its four bytes are there: nothing of a frame that is too long is waited for.
 F2  Strict: exact types, no ext types, maps with text keys, a list no longer than LIST_MAX, nothing nested deeper than NESTING_MAX.
@@ -110,9 +111,15 @@ class Bye(NamedTuple):
     reason: str
 
 
-Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | Bye
+class Alive(NamedTuple):
+    """The daemon works on so many requests: the one that takes long holds back the answer to a PING too."""
 
-KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye)
+    in_flight: int
+
+
+Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | Bye | Alive
+
+KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
 REPLY = KINDS.index(Reply)
@@ -126,6 +133,7 @@ _TYPES: tuple[list[type], ...] = (
     [int, int, list],
     [int, int],
     [str],
+    [int],
 )
 _TEXTS = frozenset({str})
 _COMMAND = COMMAND.fullmatch
@@ -291,7 +299,7 @@ def _check_numbers(frame: Push | Credit) -> None:
 
 
 _CHECKS: tuple[Callable[[Any], None] | None, ...] = (
-    None, None, None, _check_request, _check_answer, _check_answer, _check_numbers, _check_numbers, None,
+    None, None, None, _check_request, _check_answer, _check_answer, _check_numbers, _check_numbers, None, None,
 )  # fmt: skip
 
 

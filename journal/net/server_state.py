@@ -10,13 +10,13 @@ D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent
     a client that never reads stops itself and nobody else.
 D3  Who is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
 D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
-D5  What is pushed never exceeds the credit, and never comes before the reply that names its subscription.
+D5  While an answer takes long, the client hears from time to time that the daemon is there; an idle connection costs no wake-up.
+D6  What is pushed never exceeds the credit, and never comes before the reply that names its subscription.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -33,10 +33,10 @@ from journal.errors import (
 from journal.net.auth import CLIENT, DAEMON, NOTHING, Grant, check_nonce, is_proof, proof
 from journal.net.codes import to_wire
 from journal.net.command import ANYBODY, Command, Retry, Role
-from journal.net.commands import COMMANDS, command_named
+from journal.net.commands import COMMANDS, answer_here, command_named
 from journal.net.control import ANSWERED_HERE
 from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
-from journal.net.frames import Bye, Credit, Failure, Frame, Hello, Prove, Push, Reply, Request, Welcome
+from journal.net.frames import Alive, Bye, Credit, Failure, Frame, Hello, Prove, Push, Reply, Request, Welcome
 from journal.net.handshake import ClientHello, Daemon, read_client_hello, server_hello
 from journal.net.limits import DEFAULT, Limits
 from journal.net.line import parse_line
@@ -97,6 +97,7 @@ class ServerConnection(Stream):
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
         self._is_lines = False
         self._taken = 0
+        self._alive_by: int | None = None
         self._events: list[Event] = []
 
     # -- bytes --------------------------------------------------------------------------------------------------------
@@ -180,7 +181,16 @@ class ServerConnection(Stream):
             error = Stopping(f"the daemon stops, and {self.in_flight} requests were not finished in time")
         if error is not None:
             self._break(error, now)
+        elif self._alive_by is not None and self._alive_by <= now:
+            self._alive_by = now + self.limits.idle_ms // 3
+            self._send(Alive(self.in_flight), now)  # D5
         return self.more(now)
+
+    @property
+    def deadline(self) -> int | None:
+        """When `tick` must be called, if nothing comes before."""
+        times = super().deadline, self._alive_by
+        return min((time for time in times if time is not None), default=None)
 
     # -- handshake ----------------------------------------------------------------------------------------------------
 
@@ -244,7 +254,7 @@ class ServerConnection(Stream):
                 f"a request with the id {number} comes after one with the id {self._last_id}: they must grow"
             )
         command = COMMANDS.get(request.command)
-        self._expect(number, command)
+        self._expect(number, command, now)
         assert self._session is not None
         if self.state is State.LEAVING:
             self.fail(number, Stopping("the daemon takes nothing new: connect again"), now)
@@ -265,7 +275,9 @@ class ServerConnection(Stream):
             except JournalError as e:
                 self.fail(number, e, now)
 
-    def _expect(self, number: int, command: Command | None) -> None:
+    def _expect(self, number: int, command: Command | None, now: int) -> None:
+        if self._alive_by is None and not self._is_lines:
+            self._alive_by = now + self.limits.idle_ms // 3
         self._last_id = number
         self._order.append(number)
         self._asked[number] = command
@@ -276,7 +288,9 @@ class ServerConnection(Stream):
             raise AccessDenied(f"{row.name} needs an identity, which cannot be proved in lines: use frames")
         self.grant.check(row, journal, parameters)
         if row.name in ANSWERED_HERE:
-            self.reply(number, self._control(row, parameters), now)
+            if row.name in ("REGISTER", "UNREGISTER"):
+                self.registered = parameters["service"] if row.name == "REGISTER" else None
+            self.reply(number, answer_here(row, parameters), now)
             return
         if row.name in _OWN_NAME and parameters.get("consumer") is None:
             is_for_all = row.name == "LEASES" and Role.ADMIN in self.grant.roles
@@ -284,23 +298,10 @@ class ServerConnection(Stream):
                 parameters = {**parameters, "consumer": self.registered or self.grant.identity}
         self._events.append(Requested(number, row, journal, parameters))
 
-    def _control(self, row: Command, parameters: Mapping[str, Any]) -> Any:
-        match row.name:
-            case "REGISTER":
-                self.registered = parameters["service"]
-                return {"service": self.registered, "commands": list(COMMANDS)}
-            case "UNREGISTER":
-                self.registered = None
-                return None
-            case "COMMANDS":
-                return list(COMMANDS)
-            case _:
-                return {"serial": parameters.get("serial")}
-
     def _take_line(self, raw: bytes, now: int) -> None:
         number = self._last_id + 1
         name = ""
-        self._expect(number, None)
+        self._expect(number, None, now)
         try:
             if self.state is State.LEAVING:
                 raise Stopping("the daemon takes nothing new: connect again")
@@ -355,14 +356,16 @@ class ServerConnection(Stream):
             subscription = self._subscriptions.answered(first)
             if subscription is not None and (credit := self.credit(subscription)):
                 self._events.append(Credited(subscription, credit))
-        if self.state is State.LEAVING and not self._order:
-            self._depart(now)
+        if not self._order:
+            self._alive_by = None
+            if self.state is State.LEAVING:
+                self._depart(now)
         return self
 
     # -- subscriptions ------------------------------------------------------------------------------------------------
 
     def subscribe(self, number: int, credit: int) -> int:
-        """A new subscription, asked for by a request that is still to be answered with its number (D5)."""
+        """A new subscription, asked for by a request that is still to be answered with its number (D6)."""
         return self._subscriptions.open(number, credit)
 
     def unsubscribe(self, subscription: int) -> bool:
@@ -421,6 +424,7 @@ class ServerConnection(Stream):
         self._end()
         self.state = State.ENDED
         self._order.clear()
+        self._alive_by = None
         self._ready.clear()
         self._subscriptions.clear()
         if self._session is not None:

@@ -21,6 +21,7 @@ class Stream:
         self.outgoing = bytearray()
         """Send these bytes, then say how many were sent with `sent`."""
         self.is_ended = False
+        self._idle_ms = limits.idle_ms
         self._decoder = Decoder(HELLO_BYTES_MAX)
         self._encode = Encoder(HELLO_BYTES_MAX)
         self._hello_by: int | None = now + limits.hello_ms
@@ -56,13 +57,13 @@ class Stream:
 
     def _heard(self, now: int) -> None:
         if self._heard_by is not None:
-            self._heard_by = now + self.limits.idle_ms
+            self._heard_by = now + self._idle_ms
 
     def _welcomed(self, frame_bytes_max: int, now: int) -> None:
         """The handshake is over: the other side is known, and may send more."""
         self._decoder.bytes_max = self._encode.bytes_max = frame_bytes_max
         self._hello_by = None
-        self._heard_by = now + self.limits.idle_ms
+        self._heard_by = now + self._idle_ms
 
     def _part_began(self, now: int, *, has_part: bool, has_taken: bool) -> None:
         """A part of a frame must become a whole one in time, however many bytes of it trickle in."""
@@ -78,7 +79,7 @@ class Stream:
             (self._send_by, f"took nothing of {len(self.outgoing)} bytes for {limits.send_ms} ms"),
             (self._hello_by, f"did not finish the handshake within {limits.hello_ms} ms"),
             (self._frame_by, f"did not finish a frame within {limits.frame_ms} ms"),
-            (self._heard_by, f"was silent for {limits.idle_ms} ms"),
+            (self._heard_by, f"was silent for {self._idle_ms} ms"),
         ):
             if by is not None and by <= now:
                 return TimedOut(f"the other side {what}")

@@ -15,6 +15,7 @@ from journal.net.frames import (
     ID_MAX,
     KINDS,
     LENGTH,
+    Alive,
     Bye,
     Credit,
     Decoder,
@@ -52,6 +53,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Push, NUMBERS, NUMBERS, st.lists(PLAIN, max_size=3)),
     st.builds(Credit, NUMBERS, NUMBERS),
     st.builds(Bye, TEXT),
+    st.builds(Alive, NUMBERS),
 )
 
 
@@ -136,7 +138,7 @@ def test_a_length_is_checked_before_the_body_comes() -> None:
     [
         ({}, "a list that begins"),
         ([], "a list that begins"),
-        ([9], "unknown kind 9"),
+        ([10], "unknown kind 10"),
         ([True, "a", b""], "unknown kind True"),
         (["x"], "unknown kind 'x'"),
         ([3, 1, "PUT", ""], "4 fields, not 3"),
@@ -226,4 +228,4 @@ def test_what_cannot_be_sent() -> None:
 def test_kinds_keep_their_numbers() -> None:
     """The numbers on the wire never change."""
     names = [kind.__name__ for kind in KINDS]
-    assert names == ["Hello", "Prove", "Welcome", "Request", "Reply", "Failure", "Push", "Credit", "Bye"]
+    assert names == ["Hello", "Prove", "Welcome", "Request", "Reply", "Failure", "Push", "Credit", "Bye", "Alive"]

@@ -14,7 +14,7 @@ from journal.errors import (
     VersionUnsupported,
 )
 from journal.net.auth import EVERYTHING
-from journal.net.events import Answered, Ended, Failed, Opened, Requested, Welcomed
+from journal.net.events import Answered, Ended, Failed, Opened, PingDue, Requested, Welcomed
 from journal.net.frames import Encoder, Failure, Frame, Hello, Prove, Reply, Request
 from journal.net.limits import Limits
 from journal.net.server_state import ServerConnection, State
@@ -275,6 +275,28 @@ def test_a_handshake_has_its_time(sent: bytes) -> None:
     assert server.deadline == 500 and server.tick(499) == []
     (ended,) = server.tick(500)
     assert isinstance(ended, Ended) and isinstance(ended.error, TimedOut)
+
+
+def test_a_long_answer_is_waited_for() -> None:
+    """While one request takes minutes the client hears that the daemon is there; afterwards nobody wakes up for it."""
+    peers = opened()
+    number = peers.ask("COMPACT")
+    peers.up()
+    for minute in range(1, 20):
+        while peers.server.deadline is not None and peers.server.deadline <= minute * 60_000:
+            peers.now = peers.server.deadline
+            assert peers.server.tick(peers.now) == []
+            peers.down()
+        for event in peers.client.tick(peers.now):
+            assert isinstance(event, PingDue)
+            peers.ask("PING", "")
+            peers.up()
+    assert peers.told[1:] == [] and not peers.client.is_ended
+    peers.server.reply(number, 1, peers.now)
+    for request in peers.requests()[1:]:
+        peers.server.reply(request.id, {}, peers.now)
+    assert peers.down()[0] == Answered(number, 1)
+    assert peers.server.deadline is not None and peers.server.deadline > peers.now + 31_000
 
 
 def test_silence_ends_a_connection() -> None:

@@ -123,11 +123,11 @@ def test_a_read_that_is_asked_again_is_done_again() -> None:
 
 def test_a_daemon_that_stops_finishes_what_is_in_flight() -> None:
     """What was asked before is answered, what comes after is refused, then it says bye."""
-    peers = opened()
+    peers = opened(limits=Limits(stop_ms=20_000))
     first = peers.ask("GET", key="a")
     peers.up()
     assert peers.server.stop(2000) == []
-    assert peers.server.deadline == 32_000
+    assert peers.server.deadline == 22_000
     second = peers.ask("GET", key="b")
     assert peers.up() == []
     peers.server.reply(first, 1, 3000)

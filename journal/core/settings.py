@@ -58,6 +58,8 @@ class Settings:
     """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
     compact: bool = False
     """Whether the log stays when nobody follows it, with the last change of each key, for followers who come later."""
+    log_old: bool = False
+    """Whether the log keeps the data before a change as well, for followers: `event.old`. It makes records larger."""
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
     merged: bool = False
@@ -122,7 +124,7 @@ def _normal(name: str, value: Any) -> Any:
         case "schema":
             if value is not None and not isinstance(value, Schema):
                 raise Invalid(f"schema is {value!r}: it must be a journal.Schema or None")
-        case "merged" | "wipe" | "compact":
+        case "merged" | "wipe" | "compact" | "log_old":
             if type(value) is not bool:
                 raise Invalid(f"{name} is {value!r}: it must be True or False")
         case "timeline":

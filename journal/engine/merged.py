@@ -32,6 +32,7 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.look import Look
 from journal.engine.member import MemberConsumers, MemberGenerations, MergedGenerations
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.olds import encoder_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
@@ -196,6 +197,11 @@ class Member(Pipeline):
         with shared.lock:
             self._refresh()
         self.look_at_settings()
+
+    def look_at_settings(self) -> None:
+        """The settings or the schema changed."""
+        super().look_at_settings()
+        self._encode = encoder_of(self, self.own, self.shared.packer)
 
     def begin(self) -> None:
         """The journal is complete: its timers begin. Under the lock."""

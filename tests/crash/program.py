@@ -84,6 +84,7 @@ class Shape:
             "generations_max": 2 + self.seed % 2,
             "on_empty": ("delete", "reset", "truncate")[self.seed % 7 % 3],
             "wipe": self.seed % 4 == 1,
+            "log_old": self.seed % 6 == 5,
             "compact": self.is_compacting,
         }
 

@@ -65,6 +65,13 @@ class PutResult(NamedTuple):
     priority: int
 
 
+class Keeping(NamedTuple):
+    """An entry that keeps a generation: its key, and its process date or the end of its lease."""
+
+    key: UserKey
+    date: int
+
+
 class Generation(NamedTuple):
     """One period of a journal."""
 
@@ -72,6 +79,8 @@ class Generation(NamedTuple):
     state: str
     """"active", "draining", "closed" (only its log is left) or "gone"."""
     began: int
+    ended: int | None
+    """When the next one began; None: it is active."""
     last_offset: int
     entries: int
     processing: int
@@ -79,6 +88,12 @@ class Generation(NamedTuple):
     bytes: int
     kept_by: tuple[str, ...]
     """What keeps it: active, entries, leases, buried, followers, compact."""
+    first_entry: Keeping | None
+    """The entry that comes first, with its process date."""
+    last_lease: Keeping | None
+    """The lease that ends last, with its deadline."""
+    consumers: tuple[str, ...]
+    """The feed consumers that have not acknowledged all of it."""
 
 
 class Compacted(NamedTuple):

@@ -28,6 +28,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import journal._open as _open
 from journal.core.events import Event
+from journal.core.keys import UserKey
 from journal.engine.deferred import deferred
 from journal.engine.feed import Feed
 from journal.engine.following import Following
@@ -195,7 +196,7 @@ class AsyncLease(_Wrapped):
     bury = _verb(Lease.bury)
 
     def __getattr__(self, name: str) -> Any:
-        """key, data, priority, process_date, deadline, token, timeouts, version, consumer"""
+        """key, data, priority, process_date, insertion_date, deadline, token, version; consumer, start, timeouts, owner, expiration"""
         return getattr(self._wrapped, name)
 
     async def __aenter__(self) -> AsyncLease:
@@ -301,6 +302,7 @@ class AsyncJournal(_AsyncFollowing):
     put = _verb(Journal.put)
     put_many = _verb(Journal.put_many)
     create = _verb(Journal.create)
+    create_many = _verb(Journal.create_many)
     get = _verb(Journal.get)
     count = _verb(Journal.count)
     delete = _verb(Journal.delete)
@@ -319,6 +321,7 @@ class AsyncJournal(_AsyncFollowing):
     extend = _verb(Journal.extend)
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
+    now = _verb(Journal.now)
 
     @property
     def name(self) -> str:
@@ -340,6 +343,17 @@ class AsyncJournal(_AsyncFollowing):
         lease = await self._runner.run(lambda: self._wrapped.claim(**options))
         return None if lease is None else AsyncLease(lease, self._runner)
 
+    async def claim_key(self, key: UserKey, **options: Any) -> AsyncLease:
+        """See Journal.claim_key."""
+        lease = await self._runner.run(lambda: self._wrapped.claim_key(key, **options))
+        return AsyncLease(lease, self._runner)
+
+    async def lease(self, token: int | AsyncLease) -> AsyncLease:
+        """See Journal.lease."""
+        number = token._wrapped.token if isinstance(token, AsyncLease) else token
+        (lease,) = await self._runner.run(lambda: (self._wrapped.lease(number),))  # wrapped as in `leases`
+        return AsyncLease(lease, self._runner)
+
     async def claim_many(self, n: int, **options: Any) -> list[AsyncLease]:
         """See Journal.claim_many."""
         leases = await self._runner.run(lambda: self._wrapped.claim_many(n, **options))
@@ -354,7 +368,8 @@ class AsyncJournal(_AsyncFollowing):
 
     async def leases(self, *, consumer: str | None = None) -> list[AsyncLease]:
         """See Journal.leases."""
-        leases = await self._runner.run(lambda: self._wrapped.leases(consumer=consumer))
+        # No list: leases that somebody only looked at are not released when his coroutine is cancelled (Z3).
+        leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
 
     async def scan(self, **filters: Any) -> AsyncIterator[Any]:

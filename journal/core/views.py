@@ -56,7 +56,8 @@ class Flag:
 
 
 class PutResult(NamedTuple):
-    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale)."""
+    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale); of a create
+    also "exists", of other verbs "moved" or "retried"."""
 
     outcome: str
     cursor: Cursor

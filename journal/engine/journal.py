@@ -20,10 +20,10 @@ from journal.core.settings import Settings
 from journal.core.times import DateLike, date_ms
 from journal.core.views import Buried, Entry, Generation, buried_of, entry_of
 from journal.engine.arguments import consumer_name, status_of
-from journal.engine.consuming import Consuming
 from journal.engine.following import Following
 from journal.engine.lease import Lease
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.picking import Picking
 from journal.engine.pipeline import Pipeline
 from journal.engine.producing import Producing
 from journal.engine.reads import Reads
@@ -31,7 +31,7 @@ from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Consuming, Following):
+class Journal(Producing, Picking, Following):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -52,6 +52,12 @@ class Journal(Producing, Consuming, Following):
                 self._p.log.limit(segment_bytes=settings.segment_bytes_max)
             self._p.generations.schedule()
             self._p.look_at_settings()
+
+    def now(self) -> int:
+        """The engine's time, by which entries fall due and leases end; in ms since the epoch."""
+        if self._p.trouble is not None:
+            raise self._p.trouble
+        return self._p.time.now()
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"
@@ -98,7 +104,8 @@ class Journal(Producing, Consuming, Following):
         p = self._p
         with p.lock:
             p.enter()
-            held = [h for h in p.state.leases.by_token.values() if consumer is None or h.consumer == consumer]
+            leases = p.state.leases
+            held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
             held.sort(key=lambda h: (h.deadline, h.token))
             return [Lease(self, h, p.state.entry(h.primary)) for h in held]
 

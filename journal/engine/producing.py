@@ -31,7 +31,7 @@ from journal.engine.arguments import (
     version_number,
     wanted,
 )
-from journal.engine.bulk import TOGETHER_BYTES_MAX, put_many, put_together
+from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, creating, put_many, put_together
 from journal.engine.commit import Kind
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
@@ -97,7 +97,7 @@ class Producing(Side):
                 p.settle(at)
             return result
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, is_create=False)
+        return self._put_any(key, data, priority, options, durability, life.put)
 
     def create(
         self,
@@ -110,11 +110,17 @@ class Producing(Side):
         expiration: DateLike | None = None,
         insertion_date: DateLike | None = None,
         owner: str | None = None,
+        is_repeatable: bool = False,
         durability: str | None = None,
     ) -> PutResult:
-        """Add an entry; KeyExists when there is one with this key."""
+        """
+        Add an entry; KeyExists when there is one with this key.
+
+        With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: who got no
+        answer asks again. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
+        """
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, is_create=True)
+        return self._put_any(key, data, priority, options, durability, creating(is_repeatable))
 
     def _put_any(
         self,
@@ -123,8 +129,7 @@ class Producing(Side):
         priority: int,
         options: Options,
         durability: str | None,
-        *,
-        is_create: bool,
+        rule: Rule,
     ) -> PutResult:
         """A put or a create, whatever its arguments are."""
         p = self._p
@@ -133,7 +138,7 @@ class Producing(Side):
             key, data = checked(schema, key, data)
         want = wanted(key, data, priority, *options, p.settings.entry_bytes_max)
         level = p.level_of(durability, p.level)
-        return p.change(level, self._put, want, level, is_create)
+        return p.change(level, self._put, want, level, rule)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""
@@ -142,7 +147,7 @@ class Producing(Side):
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
-            return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, False)
+            return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, life.put)
         log = p.log
         at = log.next_offset
         primary = pack_place(priority, now) + slot
@@ -155,7 +160,7 @@ class Producing(Side):
         p.applied(at, 1, now, level)
         return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
-    def _put(self, want: Wanted, level: int, is_create: bool) -> tuple[PutResult, int]:
+    def _put(self, want: Wanted, level: int, rule: Rule) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
@@ -163,7 +168,7 @@ class Producing(Side):
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
-            return self._merge(want, now, level, is_create)
+            return self._merge(want, now, level, rule)
         # Nothing is stored of the key: no rule but insertion applies.
         if insertion is None and date is None:
             insertion = accepted = now
@@ -177,13 +182,13 @@ class Producing(Side):
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
         return _new(PutResult, (life.INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
-    def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
+    def _merge(self, want: Wanted, now: int, level: int, rule: Rule) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""
         p = self._p
         p.flush()
         found = self._find(want.key, want.raw, now)
         new = row_of(want, found.slot, now, p.log.next_offset)
-        decision = life.create(found, new) if is_create else life.put(found, new, p.settings)
+        decision = rule(found, new, p.settings)
         row = decision.row
         at = row.at
         if decision.effect is not None:
@@ -197,7 +202,14 @@ class Producing(Side):
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return put_many(self._p, self._find, listed(puts, "put_many"), durability)
+        return put_many(self._p, self._find, listed(puts, "put_many"), durability, life.put, "put_many")
+
+    def create_many(
+        self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
+    ) -> list[PutResult | JournalError]:
+        """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
+        rule = creating(is_repeatable)
+        return put_many(self._p, self._find, listed(puts, "create_many"), durability, rule, "create_many")
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None

@@ -5,12 +5,14 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
+from journal.core.forecast import Forecast
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Entry, Flag, Put, PutResult
+from journal.core.views import Buried, Delete, Entry, Flag, Move, Page, Put, PutResult
 from journal.engine.consumers import FeedView
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
@@ -56,12 +58,14 @@ __all__ = [
     "Buried",
     "Cursor",
     "CursorUnavailable",
+    "Delete",
     "Entry",
     "Event",
     "Feed",
     "FeedView",
     "Field",
     "Flag",
+    "Forecast",
     "ForkedStore",
     "Invalid",
     "Journal",
@@ -72,13 +76,16 @@ __all__ = [
     "Leased",
     "LogDamaged",
     "MergedJournals",
+    "Move",
     "NotDue",
     "NotFound",
     "NotOwner",
+    "Page",
     "Producer",
     "Published",
     "Put",
     "PutResult",
+    "Range",
     "ReadOnly",
     "Refused",
     "Schema",

@@ -306,7 +306,9 @@ class AsyncJournal(_AsyncFollowing):
     get = _verb(Journal.get)
     count = _verb(Journal.count)
     delete = _verb(Journal.delete)
+    delete_many = _verb(Journal.delete_many)
     move = _verb(Journal.move)
+    move_many = _verb(Journal.move_many)
     buried = _verb(Journal.buried)
     retry = _verb(Journal.retry)
     discard = _verb(Journal.discard)
@@ -322,6 +324,14 @@ class AsyncJournal(_AsyncFollowing):
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
     now = _verb(Journal.now)
+    select = _verb(Journal.select)
+    entries_of = _verb(Journal.entries_of)
+    count_of = _verb(Journal.count_of)
+    owners = _verb(Journal.owners)
+    get_many = _verb(Journal.get_many)
+    forecast = _verb(Journal.forecast)
+    raise_flag = _verb(Journal.raise_flag)
+    measure_drift = _verb(Journal.measure_drift)
 
     @property
     def name(self) -> str:
@@ -405,6 +415,11 @@ class AsyncStore(_Wrapped):
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
     drop = _verb(Store.drop)
+
+    @property
+    def drifts(self) -> Any:
+        """How far the clocks of producers and consumers are off."""
+        return self._wrapped.drifts
 
     async def merged(self, **settings: Any) -> AsyncMergedJournals:
         """See Store.merged."""

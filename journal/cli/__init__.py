@@ -25,6 +25,7 @@ from journal.cli import (
     drop,
     feed,
     flags,
+    forecast,
     generations,
     log,
     ls,
@@ -39,6 +40,7 @@ from journal.errors import Invalid, JournalError
 
 COMMANDS = (
     put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, log, feed, drop,
+    forecast,
 )  # fmt: skip
 
 

@@ -91,6 +91,13 @@ class MemberGenerations(Generations):
         return self._schema
 
     @property
+    def blank(self) -> dict[str, None] | None:  # type: ignore[override]
+        """All fields of the schemas, with None."""
+        if self._seen is not self.kept:
+            self.look_at_schema()
+        return self._blank
+
+    @property
     def disposal(self) -> Disposal:  # type: ignore[override]
         """Where given up files go."""
         return self._shared.generations.disposal
@@ -110,7 +117,7 @@ class MemberGenerations(Generations):
         kept = self._schema_at(self._seen[-1].order)
         self._schema = None if kept is None else Schema.from_dict(kept)
         union = self.union()
-        self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
+        self._blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
 
     def _schema_at(self, order: int) -> dict[str, object] | None:
         return next((step.schema for step in reversed(self.steps) if step.order <= order), None)

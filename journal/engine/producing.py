@@ -1,5 +1,5 @@
 """
-The producing side of a journal: put, create, put_many, move, delete.
+The producing side of a journal: put, create, move, delete, and groups of each.
 
 Each verb checks its arguments, takes the lock, lets the pure rules decide on what is stored, hands the effect to the
 pipeline, and waits outside of the lock until its record is as durable as was asked.
@@ -15,29 +15,27 @@ from journal.core import effects as fx
 from journal.core import life
 from journal.core import priority as priorities
 from journal.core.cursor import Cursor, cursor_of
-from journal.core.keys import UserKey, key_bytes, pack_place
+from journal.core.keys import UserKey, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
-from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import Put, PutResult
+from journal.core.times import DateLike, DurationLike
+from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
     Wanted,
-    check_priority,
     checked,
     dates_of,
     listed,
-    owner_bytes,
     row_of,
-    version_number,
     wanted,
 )
 from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, creating, put_many, put_together
 from journal.engine.commit import Kind
+from journal.engine.groups import change_many, change_one, deleting, moving
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
-from journal.errors import Invalid, JournalError
+from journal.errors import JournalError
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
 """process_date, delay, expiration, insertion_date, owner"""
@@ -215,21 +213,9 @@ class Producing(Side):
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
     ) -> bool:
         """Remove an entry that is under no active lease; False when there is none."""
-        raw, group = key_bytes(key), owner_bytes(owner)
-        version_number(version)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[bool, int]:
-            now = p.enter()
-            found = self._find(key, raw, now)
-            if found.row is None:
-                return False, -1
-            row = life.change_by_owner(found, key, group, version)
-            effect = fx.Delete(row.primary, key)
-            return True, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-        return p.change(level, make)
+        want = deleting(Delete(key, owner=owner, version=version))
+        is_gone: bool = change_one(self._p, self._find, want, durability, is_essential=True)
+        return is_gone
 
     def move(
         self,
@@ -243,26 +229,28 @@ class Producing(Side):
         durability: str | None = None,
     ) -> PutResult:
         """Give an entry that is under no active lease another date or priority."""
-        raw, group = key_bytes(key), owner_bytes(owner)
-        version_number(version)
-        if process_date is not None and delay is not None:
-            raise Invalid("give process_date or delay, not both")
-        if process_date is None and delay is None and priority is None:
-            raise Invalid("move needs a process_date, a delay or a priority")
-        date = None if process_date is None else date_ms(process_date, "process_date")
-        later = None if delay is None else duration_ms(delay, "delay")
-        if priority is not None:
-            check_priority(priority)
-        p = self._p
-        level = p.level_of(durability, p.level)
+        want = moving(
+            Move(key, process_date=process_date, delay=delay, priority=priority, owner=owner, version=version)
+        )
+        result: PutResult = change_one(self._p, self._find, want, durability, is_essential=False)
+        return result
 
-        def make() -> tuple[PutResult, int]:
-            now = p.enter()
-            row = life.change_by_owner(self._find(key, raw, now), key, group, version)
-            old_priority, old_date = place(row.primary)
-            target = date if date is not None else old_date if later is None else max(now + later, row.insertion)
-            moved, effect = life.move(row, old_priority if priority is None else priority, target, p.log.next_offset)
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
-            return PutResult("moved", cursor_of(at), moved.version, target, place(moved.primary)[0]), at
+    def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
+        """
+        Move a group: one record, one sync; all that is not refused stands or falls together.
 
-        return p.change(level, make)
+        The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
+        """
+        items = listed(moves, "move_many")
+        return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
+
+    def delete_many(
+        self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
+    ) -> list[bool | JournalError]:
+        """
+        Delete a group, given as keys or as journal.Delete: one record, one sync.
+
+        The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
+        """
+        items = listed(deletes, "delete_many")
+        return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)

@@ -25,7 +25,7 @@ from journal.core import rights
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
 from journal.core.times import DateLike, DurationLike
-from journal.core.views import Entry, PutResult
+from journal.core.views import Entry, Page, PutResult
 from journal.engine.arguments import checked, owner_bytes
 from journal.engine.journal import Journal
 from journal.errors import Invalid
@@ -152,6 +152,22 @@ class Producer:
             role = rights.producer_role(entry.owner, self.group)
             rights.check(role, rights.Action.READ, self._status(entry), key)
         return entry
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        since: DateLike | None = None,
+        until: DateLike | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """The entries of the group, in the order of work; see Journal.select."""
+        return self.journal.select(owner=self.group, status=status, since=since, until=until, limit=limit, after=after)
+
+    def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
+        """How many entries the group has; see Journal.count."""
+        return self.journal.count(owner=self.group, status=status, since=since, until=until)
 
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":

@@ -53,7 +53,7 @@ class AsyncLease(_Wrapped):
     bury = _verb(Lease.bury)
 
     def __getattr__(self, name: str) -> Any:
-        """key, data, priority, process_date, insertion_date, deadline, token, version; consumer, start, timeouts, owner, expiration"""
+        """key, data, token, version, deadline, start, priority, process_date, insertion_date, expiration, owner, …"""
         return getattr(self._wrapped, name)
 
     async def __aenter__(self) -> AsyncLease:

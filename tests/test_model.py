@@ -330,6 +330,33 @@ class Engine(RuleBasedStateMachine):
         self.pages.move(key, delay=delay, priority=priority)
         row.date, row.priority = self.now + delay, priority
 
+    @rule(key=KEYS, lease=st.sampled_from([1, 4000]))
+    def claim_key(self, key: Any, lease: int) -> None:
+        row = self.model.rows.get(key)
+        if row is None or row.token or row.date > self.now:
+            with pytest.raises(journal.Refused):
+                self.pages.claim_key(key, lease=lease)
+            return
+        x = self.pages.claim_key(key, lease=lease)
+        assert (x.data, x.timeouts, x.insertion_date) == (row.data, row.timeouts, row.insertion)
+        row.token, row.deadline = x.token, x.deadline
+
+    @rule(items=st.lists(st.tuples(KEYS, DELAYS, PRIORITIES), max_size=5), gone=st.lists(KEYS, max_size=4))
+    def groups(self, items: list[Any], gone: list[Any]) -> None:
+        """move_many, delete_many: as one by one."""
+        results = self.pages.move_many([journal.Move(key, delay=d, priority=p) for key, d, p in items])
+        for (key, delay, priority), result in zip(items, results, strict=True):
+            row = self.model.rows.get(key)
+            assert isinstance(result, journal.Refused) == (row is None or bool(row.token))
+            if row is not None and not row.token:
+                row.date, row.priority = self.now + delay, priority
+        for key, result in zip(gone, self.pages.delete_many(gone), strict=True):
+            row = self.model.rows.get(key)
+            if row is not None and row.token:
+                assert isinstance(result, journal.Leased)
+            else:
+                assert result is (self.model.rows.pop(key, None) is not None)
+
     @rule(ms=st.sampled_from([1, 400, 1000, 6000]))
     def advance(self, ms: int) -> None:
         before = {r.token for r in self.held()}
@@ -403,7 +430,9 @@ class Engine(RuleBasedStateMachine):
         assert sorted(found, key=repr) == sorted(expected, key=repr)
         assert [x[2:4] for x in found] == sorted(x[2:4] for x in found)
         assert self.pages.count() == len(expected)
-        assert self.pages.count(status="P") == len(self.held())
+        assert self.pages.count(status="P") == self.pages.count(consumer="") == len(self.held())
+        assert [e.key for e in self.pages.select()] == [x[0] for x in found]
+        assert self.pages.forecast(step="1h").total == len(expected)
         assert [x.token for x in sorted(self.pages.leases(), key=lambda x: x.token)] == [r.token for r in self.held()]
         assert sorted(repr(b.entry.key) for b in self.pages.buried()) == sorted(repr(r.key) for r in self.model.buried)
         assert sum(f.count for f in self.store.flags()) == self.model.flags

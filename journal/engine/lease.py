@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from journal.core.keys import UserKey, unpack_place
-from journal.core.rows import Row, unpack_data
+from journal.core.keys import UserKey
+from journal.core.rows import Row, place, unpack_data
 from journal.core.times import DateLike, DurationLike
 from journal.errors import LeaseLost
 
@@ -23,8 +23,7 @@ class Lease:
     """
 
     __slots__ = (
-        "_held", "_is_ended", "_journal", "data", "deadline", "insertion_date", "key", "priority", "process_date", "token",
-        "version",
+        "_held", "_is_ended", "_journal", "data", "deadline", "insertion_date", "key", "token", "version",
     )  # fmt: skip
 
     def __init__(self, journal: Consuming, held: Held, row: Row) -> None:
@@ -33,15 +32,22 @@ class Lease:
         self._is_ended = False
         self.key: UserKey = held.key
         self.data: Any = unpack_data(row.data)
-        self.priority: int
-        self.process_date: int
-        self.priority, self.process_date = unpack_place(held.primary)
         self.deadline: int = held.deadline
         self.token: int = held.token
         self.version: int = held.version
         self.insertion_date: int = row[1]
 
-    # What never changes under a lease, and is asked for by few, is not copied for each claim.
+    # What never changes under a lease is not copied for each claim: it is read by those who ask.
+
+    @property
+    def priority(self) -> int:
+        """Of the entry; the smallest comes first."""
+        return place(self._held.primary)[0]
+
+    @property
+    def process_date(self) -> int:
+        """When the entry fell due."""
+        return place(self._held.primary)[1]
 
     @property
     def consumer(self) -> str:

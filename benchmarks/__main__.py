@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | generations | merged | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | merged | peers | profile`."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def main() -> int:
 
             report = Report()
             report.add("feed", lambda: feed(directory, plan))
+        elif options.command == "forecast":
+            from benchmarks.rows.forecast import forecast
+
+            report = Report()
+            report.add("forecast", lambda: forecast(directory, plan))
         elif options.command == "generations":
             from benchmarks.rows.generations import generations
 
@@ -63,7 +68,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "feed", "generations", "merged", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "feed", "forecast", "generations", "merged", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -5,12 +5,14 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
+from journal.core.forecast import Forecast
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Entry, Flag, Put, PutResult
+from journal.core.views import Buried, Compacted, Delete, Entry, Flag, Move, Page, Put, PutResult
 from journal.engine.consumers import FeedView
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
@@ -26,6 +28,7 @@ from journal.errors import (
     Leased,
     LeaseLost,
     LogDamaged,
+    NotDue,
     NotFound,
     NotOwner,
     ReadOnly,
@@ -56,12 +59,14 @@ __all__ = [
     "Compacted",
     "Cursor",
     "CursorUnavailable",
+    "Delete",
     "Entry",
     "Event",
     "Feed",
     "FeedView",
     "Field",
     "Flag",
+    "Forecast",
     "ForkedStore",
     "Invalid",
     "Journal",
@@ -72,12 +77,16 @@ __all__ = [
     "Leased",
     "LogDamaged",
     "MergedJournals",
+    "Move",
+    "NotDue",
     "NotFound",
     "NotOwner",
+    "Page",
     "Producer",
     "Published",
     "Put",
     "PutResult",
+    "Range",
     "ReadOnly",
     "Refused",
     "Schema",

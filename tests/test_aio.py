@@ -64,7 +64,8 @@ def test_every_verb_has_its_coroutine() -> None:
         (journal.MergedJournals, journal.aio.AsyncMergedJournals),
         (journal.Lease, journal.aio.AsyncLease),
     ]
-    values = {"settings", "wake", "path", *journal.Lease.__slots__}
+    of_lease = {name for name, member in vars(journal.Lease).items() if isinstance(member, property)}
+    values = {"settings", "wake", "path", *journal.Lease.__slots__, *of_lease}
     for blocking, asynchronous in pairs:
         verbs = {name for name in dir(blocking) if not name.startswith("_")} - values
         assert verbs - set(dir(asynchronous)) == set(), asynchronous
@@ -127,6 +128,58 @@ def test_consumers(run: Callable[[Body], None], clock: ManualClock) -> None:
         assert (await pages.statistics())["entries"] == 1
         assert (await store.statistics())["journals"].keys() == {"pages"}
         assert await store.journals() == ["pages"]
+
+    run(body)
+
+
+def test_roles(run: Callable[[Body], None], clock: ManualClock) -> None:
+    """Groups, selections, owners, claims by key, the load ahead, flags and drifts."""
+
+    async def body(store: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        assert await pages.now() == clock.now()
+        puts = [Put(key, key, owner="g") for key in "abcd"]
+        assert {r.outcome for r in await pages.create_many(puts)} == {"inserted"}
+        assert {r.outcome for r in await pages.create_many(puts, is_repeatable=True)} == {"exists"}
+        assert (await pages.create("a", "a", owner="g", is_repeatable=True)).outcome == "exists"
+        moved = await pages.move_many([journal.Move("a", priority=1, owner="g"), journal.Move("x", delay=1)])
+        assert [type(r).__name__ for r in moved] == ["PutResult", "NotFound"]
+        assert await pages.delete_many([journal.Delete("b", owner="g"), "x"]) == [True, False]
+        assert [e and e.key for e in await pages.get_many("abc")] == ["a", None, "c"]
+        page = await pages.select(limit=1)
+        assert [e.key for e in page] == ["a"] and page.has_more
+        assert len(await pages.select(limit=9, after=page.after, buckets=journal.Range(0, 1024))) == 2
+        assert len(await pages.entries_of("g")) == await pages.count_of("g") == 3
+        assert await pages.owners() == {"g": 3}
+        lease = await pages.claim_key("c", consumer="mail-1")
+        assert (lease.key, lease.owner, lease.start) == ("c", "g", clock.now())
+        assert (await pages.lease(lease)).token == (await pages.lease(lease.token)).token == lease.token
+        assert await pages.count(consumer="mail-1") == 1
+        assert (await pages.forecast()).overdue.by_status == {"W": 2, "P": 1}
+        await pages.raise_flag("look", "at this")
+        for _ in range(2):
+            is_off = await pages.measure_drift("mail-1", 0, 500, 500, 1)
+        assert is_off and store.drifts.flagged == ["mail-1"]
+        assert sorted(flag.name for flag in await store.flags()) == ["drift", "look"]
+
+    run(body)
+
+
+def test_a_look_at_leases_that_is_cancelled_releases_none(run: Callable[[Body], None]) -> None:
+    """They belong to somebody who works."""
+
+    async def body(_: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        await pages.put("a")
+        lease = await pages.claim(consumer="c")
+        assert lease is not None
+        for look in (lambda: pages.leases(), lambda: pages.lease(lease.token)):
+            task = asyncio.ensure_future(look())
+            await asyncio.sleep(0)  # it is on its way
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await pages.count(status="P") == 1
+        assert [each.token for each in await pages.leases()] == [lease.token]
+        await lease.done()
 
     run(body)
 

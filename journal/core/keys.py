@@ -56,8 +56,13 @@ def expiration_key(expiration: int, primary: bytes) -> bytes:
 
 
 def owner_key(owner: bytes, primary: bytes) -> bytes:
-    """The place of an entry among those of its producer group."""
+    """The place of an entry among those of its producer group; with b"" what all of these begin with."""
     return bytes((len(owner),)) + owner + primary
+
+
+def owner_in(name: bytes) -> bytes:
+    """The producer group that a place of `owner_key` belongs to."""
+    return name[1 : 1 + name[0]]
 
 
 def buried_key(slot: bytes, offset: int) -> bytes:

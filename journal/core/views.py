@@ -6,7 +6,8 @@ They are copies: an Entry or a result says what was true when the call was answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 from journal.core import priority as priorities
@@ -56,7 +57,8 @@ class Flag:
 
 
 class PutResult(NamedTuple):
-    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale)."""
+    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale); of a create
+    also "exists", of other verbs "moved" or "retried"."""
 
     outcome: str
     cursor: Cursor
@@ -70,6 +72,23 @@ class Keeping(NamedTuple):
 
     key: UserKey
     date: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the entries that were asked for, in the order of work; to be walked through like a list."""
+
+    entries: list[Entry]
+    has_more: bool
+    """Whether there are more."""
+    after: str | None
+    """Where to go on: `after=` of the next call. None when there are no more."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
 
 
 class Generation(NamedTuple):
@@ -143,6 +162,29 @@ class PutOptions(NamedTuple):
     expiration: DateLike | None = None
     insertion_date: DateLike | None = None
     owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One move of a move_many: another date (absolute, or a delay from now on), another priority, or both."""
+
+    key: UserKey
+    _: KW_ONLY
+    process_date: DateLike | None = None
+    delay: DurationLike | None = None
+    priority: int | None = None
+    owner: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """One delete of a delete_many."""
+
+    key: UserKey
+    _: KW_ONLY
+    owner: str | None = None
+    version: int | None = None
 
 
 def entry_of(row: Row, status: str = "W", start: int = 0) -> Entry:

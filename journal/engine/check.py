@@ -145,7 +145,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
 
 
 def _memory(state: State) -> Iterator[str]:
-    """What is in memory against the rows (leases H1, H3; order O1, O4)."""
+    """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
     processing = {primary: row for primary, row in stored.items() if row.status == PROCESSING}
@@ -154,6 +154,12 @@ def _memory(state: State) -> Iterator[str]:
     yield from _differ("worn leases in memory", worn, leases.worn)
     if {h.token for h in leases.by_primary.values()} != set(leases.by_token):
         yield "leases: the tokens differ from the primary keys"
+    by_consumer: dict[str, set[int]] = {}
+    for held in leases.by_token.values():
+        by_consumer.setdefault(held.consumer, set()).add(held.token)
+    for consumer, tokens in by_consumer.items():
+        if {held.token for held in leases.of(consumer)} != tokens:
+            yield f"leases: the index by consumer is wrong for {consumer!r}, who has {len(tokens)}"
     successors = {slot for slot, _ in state.rows(b"successors")}
     flagged = {h.primary[9:] for h in leases.by_primary.values() if h.has_successor}
     if successors != flagged:

@@ -104,6 +104,13 @@ class MemberGenerations(Generations):
         return True
 
     @property
+    def blank(self) -> dict[str, None] | None:  # type: ignore[override]
+        """All fields of the schemas, with None."""
+        if self._seen is not self.kept:
+            self.look_at_schema()
+        return self._blank
+
+    @property
     def disposal(self) -> Disposal:  # type: ignore[override]
         """Where given up files go."""
         return self._shared.generations.disposal
@@ -125,7 +132,7 @@ class MemberGenerations(Generations):
         if schema != self._schema:  # the same one stays: who has checked data with it need not do it again
             self._schema = schema
         union = self.union()
-        self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
+        self._blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
 
     def _schema_at(self, order: int) -> dict[str, object] | None:
         return next((step.schema for step in reversed(self.steps) if step.order <= order), None)

@@ -87,6 +87,14 @@ class PrefixedCursor:
                 return
             yield key[skip:], value
 
+    def keys(self) -> Iterator[bytes]:
+        """The same without the values."""
+        prefix, skip = self._prefix, self._skip
+        for key in self._cursor.iternext(keys=True, values=False):
+            if not key.startswith(prefix):
+                return
+            yield key[skip:]
+
     def getmulti(self, keys: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """Those of these rows that there are."""
         prefix, skip = self._prefix, self._skip
@@ -186,6 +194,11 @@ class PrefixedRows(Rows):
                 self.put(_COUNTS, counts, db=self.meta)
             else:
                 self.delete(_COUNTS, db=self.meta)
+
+    def names(self, database: Any, start: bytes = b"") -> Iterator[bytes]:
+        """The keys of a sub-database from `start` on, without the journal's name."""
+        cursor: PrefixedCursor = self.cursor(db=database)
+        return cursor.keys() if cursor.set_range(start) else iter(())
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows this journal has in a sub-database."""

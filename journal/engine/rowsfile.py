@@ -101,6 +101,12 @@ class Rows:
                     return
                 yield bytes(name), bytes(value)
 
+    def names(self, database: Any, start: bytes = b"") -> Iterator[bytes]:
+        """The keys of a sub-database from `start` on; values are not read. Good until something is written."""
+        cursor = self.cursor(db=database)
+        found = cursor.set_range(start) if start else cursor.first()
+        return cursor.iternext(keys=True, values=False) if found else iter(())
+
     def size(self, database: bytes = b"entries") -> int:
         """How many rows a sub-database has; read from its root, not counted."""
         return int(self.file.txn.stat(self.file.databases[database])["entries"])

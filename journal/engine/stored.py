@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from heapq import merge
 from itertools import islice
 
 from journal.core.keys import UserKey, murmur, unpack_place
@@ -348,6 +349,12 @@ class Stored:
         """Up to `limit` entries at or above a primary key, as stored."""
         cursor = self._cursor
         return list(islice(cursor.iternext(), limit)) if cursor.set_range(primary) else []
+
+    def names_from(self, database: bytes, start: bytes) -> Iterator[bytes]:
+        """The keys of a sub-database at or above `start`, over all generations, in order; values are not read."""
+        if not self.older:
+            return self.active.names(self.active.file.databases[database], start)
+        return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
 
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
         """The buried rows whose key has this murmur, oldest first."""

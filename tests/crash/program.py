@@ -233,6 +233,11 @@ class Program:
         self.held.extend(lease.token for lease in leases)
         return (self._soft if leases else "none"), repr([(lease.key, lease.token) for lease in leases]), None
 
+    def claim_key(self) -> Answer:
+        lease = self.journal.claim_key(self._key(), consumer=self.chance.choice(("one", "two")), lease=LEASE)
+        self.held.append(lease.token)
+        return self._soft, f"{lease.key!r} {lease.token} {lease.version}", None
+
     def done(self) -> Answer:
         token = self._pick()
         self.journal.done(token)
@@ -278,6 +283,19 @@ class Program:
         key = self._key()
         delay, priority = self.chance.choice((0, 10_000)), self.chance.choice((None, 5, 100))
         return told(self._firm, self.journal.move(key, delay=delay, priority=priority, owner=self._owner(key)))
+
+    def move_many(self) -> Answer:
+        keys = [self._key() for _ in range(self.chance.randint(1, 6))]
+        delays = [self.chance.choice((0, 10_000)) for _ in keys]
+        moves = [journal.Move(key, delay=d, owner=self._owner(key)) for key, d in zip(keys, delays, strict=True)]
+        results = self.journal.move_many(moves)
+        cursors = [str(r.cursor) for r in results if isinstance(r, journal.PutResult)]
+        return (self._firm if cursors else "none"), ",".join(map(brief, results)), max(cursors, default=None)
+
+    def delete_many(self) -> Answer:
+        keys = [self._key() for _ in range(self.chance.randint(1, 3))]
+        results = self.journal.delete_many([journal.Delete(key, owner=self._owner(key)) for key in keys])
+        return (self._firm if True in results else "none"), ",".join(map(brief, results)), None
 
     def checkpoint(self) -> Answer:
         self.store.checkpoint()
@@ -332,4 +350,5 @@ VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
     Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5, Program.neighbour: 8,
+    Program.claim_key: 4, Program.move_many: 3, Program.delete_many: 2,
 }  # fmt: skip

@@ -5,9 +5,11 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import Buried, Entry, Flag, Put, PutResult
@@ -39,6 +41,7 @@ from journal.errors import (
     Unacknowledged,
     VersionMismatch,
 )
+from journal.roles.consumer import Consumer
 from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
@@ -53,6 +56,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "Buried",
+    "Consumer",
     "Cursor",
     "CursorUnavailable",
     "Entry",
@@ -77,8 +81,10 @@ __all__ = [
     "Published",
     "Put",
     "PutResult",
+    "Range",
     "ReadOnly",
     "Refused",
+    "Retry",
     "Schema",
     "StorageError",
     "Store",

@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any
 
 from journal.core.buckets import Range
+from journal.core.drift import Time
 from journal.core.health import Health
 from journal.core.limits import GROUP_MAX
 from journal.core.retry import Retry
@@ -37,10 +38,12 @@ from journal.engine.arguments import consumer_name
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.errors import Invalid, JournalError, Refused, StoreClosed
+from journal.roles.clocks import clocks_of
 from journal.roles.handling import Handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
 from journal.roles.tender import tend
+from journal.roles.watch import watch
 
 log = logging.getLogger("journal.consumer")
 
@@ -84,6 +87,7 @@ class Consumer(Taking):
         self.on_lost = on_lost
         self.extensions = self.lost = self.failed = 0
         self._buckets = self._checked(buckets)
+        self._clocks = clocks_of(journal)
         self._is_closed = False
         self._thread: threading.Thread | None = None
         self._handling: set[int] = set()
@@ -217,6 +221,14 @@ class Consumer(Taking):
         """For the watch: look after the leases."""
         return tend(self, now)
 
+    def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
+        """
+        Say what this consumer's clock shows, in ms; whether that changed its flag.
+
+        With a network in between: asked at `t0` by the engine's clock, received at `t1` and answered at `t2` by its own, back at `t3`.
+        """
+        return self._clocks.report(f"consumer {self.name}", self.journal, t1, t2, t0, t3)
+
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def close(self, *, finish: bool = True, wait: DurationLike = "10s") -> None:
@@ -242,6 +254,9 @@ class Consumer(Taking):
             self._store_gone()
         finally:
             self._dealing.leave(self)
+            if not self._held:
+                watch().forget(self)
+            self._clocks.forget(f"consumer {self.name}")
             self._telling.close()
 
     def _store_gone(self) -> None:
@@ -284,6 +299,7 @@ class Consumer(Taking):
                 "is_silent": self.health.is_silent,
                 "is_subscribed": self.is_subscribed,
                 "buckets": None if self._buckets is None else str(self._buckets),
+                "clock": self._clocks.of(f"consumer {self.name}"),
             }
 
     def _after_fork_in_child(self) -> None:

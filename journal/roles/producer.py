@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from journal.core import priority as priorities
 from journal.core import rights
 from journal.core.cursor import Cursor
+from journal.core.drift import Time
 from journal.core.keys import UserKey
 from journal.core.rows import pack_data, unpack_data
 from journal.core.times import DateLike, DurationLike
@@ -29,6 +30,7 @@ from journal.core.views import Entry, PutResult
 from journal.engine.arguments import checked, owner_bytes
 from journal.engine.journal import Journal
 from journal.errors import Invalid, KeyExists
+from journal.roles.clocks import clocks_of
 from journal.roles.fresh import new_key
 
 
@@ -171,6 +173,10 @@ class Producer:
             role = rights.producer_role(entry.owner, self.group)
             rights.check(role, rights.Action.READ, self._status(entry), key)
         return entry
+
+    def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
+        """Say what this producer's clock shows, in ms; whether that changed its flag. See Consumer.report_clock."""
+        return clocks_of(self.journal).report(f"producer {self.group}", self.journal, t1, t2, t0, t3)
 
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":

@@ -16,7 +16,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Protocol
 
@@ -81,6 +81,14 @@ class Watch:
         """Look after somebody now."""
         self.at(watched, 0)
 
+    def forget(self, watched: Watched | None = None) -> None:
+        """Somebody has nothing more to look after; with nobody left the thread ends. Those who are gone go too (W1)."""
+        with self._wake:
+            for dates in self._dates.values():
+                dates.heap = [item for item in dates.heap if item[2]() not in (None, watched)]
+                heapify(dates.heap)
+            self._wake.notify_all()
+
     def wait_idle(self, timeout: float) -> bool:
         """Return when nothing is left to do at this time; False when that took longer."""
         with self._wake:
@@ -110,10 +118,9 @@ class Watch:
                 del self._dates[time]
         return list(found.values())
 
-    def _sleep_s(self) -> float | None:
-        waits = [time.until(dates.heap[0][0]) for time, dates in self._dates.items() if dates.heap]
-        known = [wait for wait in waits if wait is not None]
-        return min([*known, SLEEP_MAX_S]) if known else (SLEEP_MAX_S if waits else None)
+    def _sleep_s(self) -> float:
+        waits = [time.until(dates.heap[0][0]) for time, dates in self._dates.items()]
+        return min([*(wait for wait in waits if wait is not None), SLEEP_MAX_S])
 
     def _run(self) -> None:
         while True:
@@ -125,6 +132,9 @@ class Watch:
                     if due:
                         break
                     self._wake.notify_all()  # who waits for idleness
+                    if not self._dates:
+                        self._thread = None
+                        return
                     self._wake.wait(self._sleep_s())
                 self._is_looking = True
             while due:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import journal
 from journal import Consumer, Put
+from journal.roles.watch import watch
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
 from tests.roles.consuming import Said, brief, pass_time, taken
@@ -235,25 +237,26 @@ def test_a_forgotten_consumer_keeps_no_lease_alive(pages: journal.Journal, clock
     consumer.subscribe()
     deadline = taken(consumer).deadline
     del consumer
-    import gc
-
     gc.collect()
     pass_time(clock, 15_000)
     assert [lease.deadline for lease in pages.leases()] == [deadline]
+    watch().forget()
 
 
 def test_two_stores_with_clocks_of_their_own(tmp_path: Any) -> None:
     """One watch, and each consumer by its own time."""
     clocks = [ManualClock(1_700_000_000_000), ManualClock(1_800_000_000_000)]
     stores = [journal.open(tmp_path / f"{n}", clock=clock) for n, clock in enumerate(clocks)]
-    leases = []
+    leases, consumers = [], []
     for store in stores:
         pages = store.journal("pages")
         pages.put("a")
         consumer = Consumer(pages, name="c", lease="30s")
         consumer.subscribe()
         leases.append(taken(consumer))
+        consumers.append(consumer)
     pass_time(clocks[1], 15_000)
     assert [lease.deadline - clock.now() for lease, clock in zip(leases, clocks, strict=True)] == [30_000, 30_000]
-    for store in stores:
+    for store, consumer in zip(stores, consumers, strict=True):
         store.close()
+        consumer.close()

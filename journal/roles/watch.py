@@ -96,7 +96,7 @@ class Watch:
 
     def _clock_moved(self) -> None:
         with self._wake:
-            self._has_moved = True
+            self._has_moved = self._thread is not None  # it may have ended while the clock told others
             self._wake.notify_all()
 
     def _is_due(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,10 +82,8 @@ def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40), st.integers(1, 12))
 def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) -> None:
     """What is dealt is disjoint and complete, and everybody has what the dealing says."""
-    dealing = Dealing.__new__(Dealing)
-    journal_like: Any = type("J", (), {"settings": None})()
-    Dealing.__init__(dealing, journal_like)
-    dealing.buckets = buckets
+    pages: Any = SimpleNamespace(settings=SimpleNamespace(buckets=buckets))
+    dealing = Dealing(pages)
     seats = [Seat(f"{n}") for n in range(7)]
     for seat in seats:
         dealing.enter(seat)
@@ -156,16 +155,31 @@ def test_lost_buckets_are_finished_and_claimed_from_no_more(pages: journal.Journ
     pages.put_many([Put(f"k{n}") for n in range(50)])
     with brief(pages, name="a", buckets="dealt") as a, brief(pages, name="b", buckets="dealt") as b:
         a.subscribe()
-        while True:
-            lease = taken(a)
-            if bucket_of(murmur(key_bytes(lease.key)), 1024) >= 512:
-                break
-            lease.done()
+        lease = taken(a)
         b.subscribe()
         lease.done()
-        while (lease := a.take_nowait()) is not None:  # type: ignore[assignment]
-            assert bucket_of(murmur(key_bytes(lease.key)), 1024) < 512
+        while (following := a.take_nowait()) is not None:
+            assert bucket_of(murmur(key_bytes(following.key)), 1024) in (a.buckets or ())
+            following.done()
+        assert pages.count() > 0
+
+
+@by_buckets
+def test_a_lease_of_a_lost_bucket_stays(pages: journal.Journal) -> None:
+    """It is extended and finished as if nothing had happened."""
+    pages.put_many([Put(f"k{n}") for n in range(50)])
+    with (
+        brief(pages, name="a", buckets="dealt", prefetch=50) as a,
+        brief(pages, name="b", buckets="dealt", prefetch=50) as b,
+    ):
+        a.subscribe()
+        leases = [taken(a) for _ in range(50)]
+        b.subscribe()
+        assert b.take_nowait() is None
+        for lease in leases:
+            lease.extend()
             lease.done()
+    assert pages.count() == 0
 
 
 @by_buckets

@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | generations | merged | peers | profile`."""
+"""`python -m benchmarks engine | feed | generations | load | merged | peers | profile`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def main() -> int:
 
             report = Report()
             report.add("generations", lambda: generations(directory, plan))
+        elif options.command == "load":
+            from benchmarks.rows.load import load
+
+            report = Report()
+            report.add("load", lambda: load(directory, plan))
         elif options.command == "merged":
             from benchmarks.rows.merged import merged
 
@@ -63,7 +68,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "feed", "generations", "merged", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "feed", "generations", "load", "merged", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -25,7 +25,7 @@ from journal.core.times import DurationLike
 from journal.engine.lease import Lease
 from journal.errors import JournalError, LeaseLost
 from journal.roles.consumer import Consumer
-from journal.roles.handling import fail, give_back
+from journal.roles.handling import fail, give_back, note_failure
 from journal.roles.producer import Producer, Published
 
 Handler = Callable[[AsyncLease], Awaitable[object]]
@@ -139,7 +139,7 @@ class AsyncConsumer:
         try:
             await handler(lease)
         except Exception as e:  # noqa: BLE001 - the work has failed, not the consumer
-            consumer.failed += 1
+            note_failure(consumer, own, e)
             await self._answer(own, partial(fail, own, e, consumer.retry))
         except BaseException:
             await asyncio.shield(self._answer(own, partial(give_back, own)))  # X2

@@ -86,6 +86,7 @@ class Consumer(Taking):
         self.on_warning = on_warning
         self.on_lost = on_lost
         self.extensions = self.lost = self.failed = 0
+        self.log_failures_at = 0
         self._buckets = self._checked(buckets)
         self._clocks = clocks_of(journal)
         self._is_closed = False

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("journal.consumer")
 
+LOG_EVERY_MS = 60_000
+
 Handler = Callable[[Lease], object]
 
 
@@ -33,8 +35,7 @@ def handle(consumer: Consumer, lease: Lease, handler: Handler) -> None:
     try:
         handler(lease)
     except Exception as e:  # noqa: BLE001 - whatever it is: the work has failed, not the consumer
-        consumer.failed += 1
-        log.warning("handler_failed consumer=%s key=%r error=%r", consumer.name, lease.key, e)
+        note_failure(consumer, lease, e)
         _answer(consumer, lease, partial(fail, lease, e, consumer.retry))
     except BaseException:
         _answer(consumer, lease, partial(give_back, lease))
@@ -42,6 +43,17 @@ def handle(consumer: Consumer, lease: Lease, handler: Handler) -> None:
     else:
         if consumer.auto_done:
             _answer(consumer, lease, lease.done)
+
+
+def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:
+    """Count a failure; the first one, and then one now and again, is logged with its traceback (never a line per entry)."""
+    consumer.failed += 1
+    now = consumer.time.now()
+    if now >= consumer.log_failures_at:
+        consumer.log_failures_at = now + LOG_EVERY_MS
+        log.warning(
+            "handler_failed consumer=%s key=%r failed=%d", consumer.name, lease.key, consumer.failed, exc_info=error
+        )
 
 
 def _answer(consumer: Consumer, lease: Lease, answer: Callable[[], object]) -> None:

@@ -122,7 +122,7 @@ def _lose(consumer: Consumer, taken: Taken, now: int) -> None:
         consumer.lost += 1
         is_silent_now = taken.is_handed and consumer.health.lost(now)
         consumer._changed.notify_all()
-    log.warning("lease_lost consumer=%s key=%r token=%d", consumer.name, taken.lease.key, token)
+    log.debug("lease_lost consumer=%s key=%r token=%d", consumer.name, taken.lease.key, token)
     if taken.is_handed:
         consumer._telling.tell(consumer.on_lost, taken.lease)
     if is_silent_now:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | forecast | generations | merged | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | load | merged | peers | profile`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def main() -> int:
 
             report = Report()
             report.add("generations", lambda: generations(directory, plan))
+        elif options.command == "load":
+            from benchmarks.rows.load import load
+
+            report = Report()
+            report.add("load", lambda: load(directory, plan))
         elif options.command == "merged":
             from benchmarks.rows.merged import merged
 
@@ -68,7 +73,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "feed", "forecast", "generations", "merged", "peers", "profile"))
+    parser.add_argument(
+        "command", choices=("engine", "feed", "forecast", "generations", "load", "merged", "peers", "profile")
+    )
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -10,6 +10,7 @@ from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.forecast import Forecast
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import Buried, Compacted, Delete, Entry, Flag, Move, Page, Put, PutResult
@@ -42,6 +43,7 @@ from journal.errors import (
     Unacknowledged,
     VersionMismatch,
 )
+from journal.roles.consumer import Consumer
 from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
@@ -57,6 +59,7 @@ __all__ = [
     "UPDATES",
     "Buried",
     "Compacted",
+    "Consumer",
     "Cursor",
     "CursorUnavailable",
     "Delete",
@@ -89,6 +92,7 @@ __all__ = [
     "Range",
     "ReadOnly",
     "Refused",
+    "Retry",
     "Schema",
     "StorageError",
     "Store",

@@ -13,7 +13,8 @@ read no clock and touch no disk, so a test can walk every path.
 
 L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
 L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
-L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first.
+L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first, and for each that its
+    holder released as failed.
 L4  A key that is processing has at most one successor. When the lease ends well (done, bury) the successor becomes the
     entry; when it ends badly (release, deadline) the two merge, the successor's data winning.
 L5  A put whose insertion date is older than the last accepted one of its key changes nothing.
@@ -175,9 +176,23 @@ def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
     return row.primary, encode_row(row)
 
 
-def release(holding: Holding, process_date: int | None, now: int, offset: int, settings: Settings) -> Release:
-    """Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4)."""
+def release(
+    holding: Holding,
+    process_date: int | None,
+    now: int,
+    offset: int,
+    settings: Settings,
+    *,
+    is_failure: bool = False,
+) -> Release:
+    """
+    Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4).
+
+    A failure counts as a lease that ended without its holder would (L3): how often work on an entry came to nothing is one number.
+    """
     row = holding.row
+    if is_failure:
+        row = row._replace(timeouts=min(row.timeouts + 1, TIMEOUTS_MAX))
     if process_date is None:
         process_date = max(now, row.insertion)
     elif process_date < row.insertion:

@@ -291,9 +291,14 @@ class Consuming(Side):
         *,
         delay: DurationLike | None = None,
         process_date: DateLike | None = None,
+        failed: bool = False,
         durability: str | None = None,
     ) -> None:
-        """Give a lease back: the entry waits again, now, after a delay, or at a date."""
+        """
+        Give a lease back: the entry waits again, now, after a delay, or at a date.
+
+        `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
+        """
         if process_date is not None and delay is not None:
             raise Invalid("give process_date or delay, not both")
         date = None if process_date is None else date_ms(process_date, "process_date")
@@ -302,7 +307,7 @@ class Consuming(Side):
         def decide(held: Held, now: int, offset: int) -> fx.Effect:
             holding = self._p.state.holding(held)
             at = date if later is None else max(now + later, holding.row.insertion)
-            return life.release(holding, at, now, offset, self._p.settings)
+            return life.release(holding, at, now, offset, self._p.settings, is_failure=failed)
 
         self._end(token, decide, durability)
 

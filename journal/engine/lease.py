@@ -85,10 +85,15 @@ class Lease:
         return self.deadline
 
     def release(
-        self, *, delay: DurationLike | None = None, process_date: DateLike | None = None, durability: str | None = None
+        self,
+        *,
+        delay: DurationLike | None = None,
+        process_date: DateLike | None = None,
+        failed: bool = False,
+        durability: str | None = None,
     ) -> None:
-        """Give the entry back: it waits again, now or later."""
-        self._journal.release(self.token, delay=delay, process_date=process_date, durability=durability)
+        """Give the entry back: it waits again, now or later; `failed`: an attempt that counts (`timeouts`)."""
+        self._journal.release(self.token, delay=delay, process_date=process_date, failed=failed, durability=durability)
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:

@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 from journal.core import priority as priorities
 from journal.core import rights
 from journal.core.cursor import Cursor
+from journal.core.drift import Time
 from journal.core.keys import UserKey
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Entry, Page, PutResult
 from journal.engine.arguments import checked, owner_bytes
 from journal.engine.journal import Journal
 from journal.errors import Invalid
+from journal.roles import clocks
 from journal.roles.fresh import new_key
 
 
@@ -168,6 +170,10 @@ class Producer:
     def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
         """How many entries the group has; see Journal.count."""
         return self.journal.count(owner=self.group, status=status, since=since, until=until)
+
+    def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
+        """Say what this producer's clock shows, in ms; whether it is found to be off. See Consumer.report_clock."""
+        return clocks.report(f"producer {self.group}", self.journal, t1, t2, t0, t3)
 
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":

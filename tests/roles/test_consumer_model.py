@@ -88,7 +88,8 @@ class Consumers(RuleBasedStateMachine):
         if room > 0 and not ahead:
             due = [place for place in self.waiting.values() if place[1] <= now]
             assert all(rank <= place for place in due)  # M3
-        assert all(rank <= self.held[str(t.lease.key)][3:] for _, _, t in consumer._coming)
+        ahead = {taken.lease.key for _, _, taken in consumer._coming if taken.lease.token in consumer._held}
+        assert all(rank <= self.held[str(key)][3:] for key in ahead)
         return lease
 
     def _claimed(self, name: str) -> None:

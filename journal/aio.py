@@ -36,6 +36,7 @@ from journal.engine.following import Following
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
+from journal.engine.rotating import Rotating
 from journal.engine.store import Store
 from journal.errors import JournalError
 
@@ -125,7 +126,7 @@ class AsyncFeed(_Wrapped):
 
 
 class _AsyncFollowing(_Wrapped):
-    """Feeds and their consumers."""
+    """Feeds and their consumers, generations, cursors."""
 
     _wrapped: Following
 
@@ -133,6 +134,12 @@ class _AsyncFollowing(_Wrapped):
     remove_feed = _verb(Following.remove_feed)
     mark_feed = _verb(Following.mark_feed)
     skip_feed = _verb(Following.skip_feed)
+    generations = _verb(Rotating.generations)
+    rotate = _verb(Rotating.rotate)
+    compact = _verb(Rotating.compact)
+    distance = _verb(Rotating.distance)
+    shift = _verb(Rotating.shift)
+    lag = _verb(Rotating.lag)
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""
@@ -146,9 +153,6 @@ class AsyncMergedJournals(_AsyncFollowing):
     _wrapped: MergedJournals
 
     counts = _verb(MergedJournals.counts)
-    compact = _verb(MergedJournals.compact)
-    rotate = _verb(MergedJournals.rotate)
-    generations = _verb(MergedJournals.generations)
     statistics = _verb(MergedJournals.statistics)
 
 
@@ -170,12 +174,6 @@ class AsyncJournal(_AsyncFollowing):
     buried = _verb(Journal.buried)
     retry = _verb(Journal.retry)
     discard = _verb(Journal.discard)
-    generations = _verb(Journal.generations)
-    rotate = _verb(Journal.rotate)
-    compact = _verb(Journal.compact)
-    distance = _verb(Journal.distance)
-    shift = _verb(Journal.shift)
-    lag = _verb(Journal.lag)
     statistics = _verb(Journal.statistics)
     wait_durable = _verb(Journal.wait_durable)
     done = _verb(Journal.done)

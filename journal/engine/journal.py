@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
-from journal.core import spans
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
@@ -19,7 +18,7 @@ from journal.core.limits import FLAG_BYTES_MAX
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import Buried, Compacted, Entry, Generation, buried_of, entry_of
+from journal.core.views import Buried, Entry, buried_of, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.following import Following
 from journal.engine.lease import Lease
@@ -31,11 +30,12 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.producing import Producing
 from journal.engine.reading import Reading
 from journal.engine.reads import Reads
+from journal.engine.rotating import Rotating
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Picking, Reading, Following):
+class Journal(Producing, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
@@ -158,48 +158,10 @@ class Journal(Producing, Picking, Reading, Following):
         with self._peers.lock:
             return peer in self._peers.drifts.flagged
 
-    # -- generations --------------------------------------------------------------------------------------------------
-
-    def generations(self) -> list[Generation]:
-        """The periods of this journal, oldest first, with what keeps each."""
-        p = self._p
-        with p.lock:
-            p.enter()
-            return p.generations.list()
-
-    def distance(self, a: Cursor, b: Cursor) -> int:
-        """How many changes come after `a`, up to `b`; negative when `b` is before `a`. Gone generations count too."""
-        return spans.distance(a, b, self._spans())
-
-    def shift(self, cursor: Cursor, n: int) -> Cursor:
-        """The cursor `n` changes later, or earlier when `n` is negative."""
-        return spans.shift(cursor, n, self._spans())
-
-    def lag(self, cursor: Cursor) -> int:
-        """How many changes come after a cursor."""
-        return spans.lag(cursor, self._spans())
-
-    def _spans(self) -> list[spans.Span]:
-        p = self._p
-        with p.lock:
-            p.enter()
-            return p.generations.spans()
-
     @property
     def schema(self) -> Schema | None:
         """All fields that the data may have: the union over the generations that are left."""
         return self._p.generations.union()
-
-    def rotate(self) -> Generation:
-        """Begin a new generation now; the active one."""
-        p = self._p
-        p.level_of(None, p.level)
-        p.keeper.call(p.generations.rotate)
-        return self.generations()[-1]
-
-    def compact(self) -> Compacted:
-        """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""
-        return self._p.compaction.now()
 
     # -- durability ---------------------------------------------------------------------------------------------------
 

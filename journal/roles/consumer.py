@@ -294,7 +294,7 @@ class Consumer(Taking):
                 "lost": self.lost,
                 "extended": self.extensions,
                 "held": len(self._held),
-                "ahead": len(self._coming),
+                "ahead": sum(not taken.is_handed for taken in self._held.values()),
                 "missed": self.health.missed,
                 "is_silent": self.health.is_silent,
                 "is_subscribed": self.is_subscribed,

@@ -116,6 +116,8 @@ class Taking:
         """How many leases to claim now (A1, A3)."""
         if self.health.is_silent or (self._is_dealt and self._buckets is None):
             return 0
+        while self._coming and self._coming[0][2].lease.token not in self._held:
+            heappop(self._coming)  # lost before its turn came
         room = self.prefetch - len(self._held)
         if room > 0 and self._coming and 2 * room < self.prefetch:
             # Slow work must not be in the way of what has come meanwhile.

@@ -351,3 +351,17 @@ def test_it_says_who_it_is(pages: journal.Journal) -> None:
     """For logs."""
     with brief(pages, name="c") as consumer:
         assert repr(consumer) == "<Consumer c of pages>"
+
+
+def test_what_was_lost_ahead_does_not_stand_in_the_way(pages: journal.Journal, clock: ManualClock) -> None:
+    """It is claimed again, with what has come meanwhile, in the order of work."""
+    pages.put_many([Put(f"{n}") for n in range(5)])
+    with brief(pages, name="c", prefetch=5, lease="10s", extend=False) as consumer:
+        consumer.subscribe()
+        lease = taken(consumer)
+        lease.extend("1h")
+        pass_time(clock, 10_000)
+        assert consumer.statistics()["ahead"] == 0
+        pages.put("urgent", priority=0)
+        assert taken(consumer).key == "urgent"
+        assert consumer.statistics()["ahead"] == 3

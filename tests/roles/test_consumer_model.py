@@ -73,7 +73,7 @@ class Consumers(RuleBasedStateMachine):
     def take(self, name: str) -> Any:
         consumer = self.consumers[name]
         now = self.clock.now()
-        ahead = {taken.lease.key for _, _, taken in consumer._coming if taken.lease.token in consumer._held}
+        ahead = {taken.lease.key for taken in consumer._held.values() if not taken.is_handed}
         room = consumer.prefetch - len(consumer._held)
         lease = consumer.take_nowait()
         if lease is None:
@@ -88,8 +88,8 @@ class Consumers(RuleBasedStateMachine):
         if room > 0 and not ahead:
             due = [place for place in self.waiting.values() if place[1] <= now]
             assert all(rank <= place for place in due)  # M3
-        ahead = {taken.lease.key for _, _, taken in consumer._coming if taken.lease.token in consumer._held}
-        assert all(rank <= self.held[str(key)][3:] for key in ahead)
+        ahead_now = [t.lease for t in consumer._held.values() if not t.is_handed]
+        assert all(rank <= self.held[str(each.key)][3:] for each in ahead_now)
         return lease
 
     def _claimed(self, name: str) -> None:

@@ -5,6 +5,7 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
@@ -77,6 +78,7 @@ __all__ = [
     "Published",
     "Put",
     "PutResult",
+    "Range",
     "ReadOnly",
     "Refused",
     "Schema",

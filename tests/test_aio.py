@@ -14,8 +14,10 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
+from journal.engine import building
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
+from tests.engine.sharing import bucket
 
 Body = Callable[[journal.aio.AsyncStore, journal.aio.AsyncJournal], Coroutine[Any, Any, None]]
 
@@ -188,6 +190,46 @@ def test_the_loop_does_not_wait_for_a_slow_disk(run: Callable[[Body], None], mon
         assert not first.done()
         disk.open.set()
         assert [r.outcome for r in await asyncio.gather(first, second)] == ["inserted", "inserted"]
+
+    run(body)
+
+
+def test_claims_by_buckets(run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index is made on a thread apart: other verbs go on meanwhile."""
+    began, go_on = threading.Event(), threading.Event()
+    real = building.extend
+
+    def held(*args: Any) -> int:
+        taken = real(*args)
+        if not began.is_set():
+            began.set()
+        return taken
+
+    def pause(seconds: float) -> None:
+        assert go_on.wait(HANG_S)
+
+    monkeypatch.setattr(building, "extend", held)
+    monkeypatch.setattr(building, "sleep", pause)
+
+    async def body(store: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        part = journal.Range(0, 512)
+        await pages.put_many([Put(f"k{n}", n) for n in range(20)])
+        with pytest.raises(journal.Invalid, match="must be a journal"):
+            await pages.claim(buckets="0-511")
+        claim = asyncio.create_task(pages.claim(buckets=part))
+        await happens(began)
+        await pages.put("urgent", priority=0)
+        assert not claim.done()
+        go_on.set()
+        first = await claim
+        rest = await pages.claim_many(50, buckets=part)
+        others = await pages.claim_many(50)
+        assert len({lease.key for lease in (first, *rest, *others)}) == 21
+        assert len(rest) and len(others)
+        await pages.put_many([Put(f"w{n}") for n in range(20)])
+        async for lease in pages.work(buckets=journal.Range(512, 1024)):
+            assert bucket(lease.key, 1024) >= 512
+            break
 
     run(body)
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import journal
+from journal.core.keys import key_bytes
 from journal.testing import ManualClock
 from tests.conftest import copy_live
 from tests.engine.helpers import collide
@@ -29,6 +30,8 @@ EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
 """Sequences tried; 40 are a smoke test of some seconds, MODEL_EXAMPLES=2000 is a search."""
 TIMEOUTS_MAX = 1
 POSTPONE_MAX = 5000
+MURMURS = 3
+"""All keys share so many, each in a bucket of its own."""
 
 KEYS = st.sampled_from(["a", b"a", "b", "c", "d"])
 PRIORITIES = st.sampled_from([0, 100, 200])
@@ -36,6 +39,9 @@ DELAYS = st.sampled_from([0, 1, 1000, 9000])
 LIVES = st.sampled_from([None, None, 500, 3000])
 AGES = st.sampled_from([0, 0, 0, 700])
 SIZES = st.integers(1, 3)
+PARTS = st.sampled_from(
+    [None, None, journal.Range(0, 1), journal.Range(0, 2), journal.Range(1, 3), journal.Range(0, 3)]
+)
 
 
 @dataclass
@@ -98,9 +104,11 @@ class Model:
         row.successor = new if row.successor is None else merged(row.successor, new)
         return "queued"
 
-    def due(self, now: int) -> list[Row]:
+    def due(self, now: int, part: journal.Range | None = None) -> list[Row]:
         """Whom a claim may get, in order of work; equals in place are equals."""
         waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
+        if part is not None:
+            waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
 
     def free(self, row: Row) -> None:
@@ -141,7 +149,7 @@ class Engine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        collide(self.patch, 3)
+        collide(self.patch, MURMURS)
         self.folder = Path(tempfile.mkdtemp(prefix="journal-model-"))
         self.path = self.folder / "0"
         self.clock = ManualClock(START)
@@ -162,7 +170,7 @@ class Engine(RuleBasedStateMachine):
     def open(self) -> None:
         self.store = journal.open(self.path, clock=self.clock, durability=self.durability)
         self.pages = self.store.journal(
-            "pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2
+            "pages", timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2, buckets=MURMURS
         )
 
     def teardown(self) -> None:
@@ -212,14 +220,14 @@ class Engine(RuleBasedStateMachine):
         else:
             assert self.pages.create(key, row.data, **options).outcome == self.model.put(row) == "inserted"
 
-    @rule(n=SIZES, lease=st.sampled_from([1, 1000, 4000]), is_single=st.booleans())
-    def claim(self, n: int, lease: int, is_single: bool) -> None:
-        due = self.model.due(self.now)
+    @rule(n=SIZES, lease=st.sampled_from([1, 1000, 4000]), is_single=st.booleans(), part=PARTS)
+    def claim(self, n: int, lease: int, is_single: bool, part: journal.Range | None) -> None:
+        due = self.model.due(self.now, part)
         if is_single:
-            n, one = 1, self.pages.claim(lease=lease)
+            n, one = 1, self.pages.claim(lease=lease, buckets=part)
             leases = [] if one is None else [one]
         else:
-            leases = self.pages.claim_many(n, lease=lease)
+            leases = self.pages.claim_many(n, lease=lease, buckets=part)
         assert [(x.priority, x.process_date) for x in leases] == [r.place for r in due[:n]]
         for x in leases:
             row = self.model.rows[x.key]

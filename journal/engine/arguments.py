@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from journal.core.buckets import Range
 from journal.core.keys import UserKey, key_bytes, primary_key
 from journal.core.limits import CONSUMER_BYTES_MAX, DATE_MAX, KEY_BYTES_MAX, OWNER_BYTES_MAX, REASON_BYTES_MAX
 from journal.core.rows import Row, pack_data
 from journal.core.schema import Schema
+from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
@@ -174,6 +176,15 @@ def lease_ms(lease: DurationLike) -> int:
     if ms < 1:
         raise Invalid("a lease lasts at least 1 ms")
     return ms
+
+
+def part_of(buckets: Range | None, settings: Settings) -> Range | None:
+    """The range of buckets that a consumer claims by; None: over all, also when it has all of them."""
+    if buckets is None:
+        return None
+    if not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
+    return None if len(buckets.within(settings.buckets)) == settings.buckets else buckets
 
 
 def status_of(status: str | None) -> str | None:

@@ -26,6 +26,7 @@ from journal.core.limits import NEVER
 from journal.core.record import encoder
 from journal.core.settings import Settings
 from journal.engine.commit import Kind
+from journal.engine.due import Due
 from journal.engine.generations import Kept
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbError
@@ -141,7 +142,7 @@ class Sequence(Merging):
         """In a forked child."""
         super().abandon_after_fork(error)
         for member in self.members.values():
-            member.due = threading.Condition(self.lock)
+            member.due = Due(self.lock)
 
 
 class _Shared:
@@ -181,7 +182,7 @@ class Member(Pipeline):
         self.is_writable = shared.is_writable
         self.checkpoints, self.commit, self.retention = shared.checkpoints, shared.commit, shared.retention
         self.map_bytes = shared.map_bytes
-        self.due = threading.Condition(shared.lock)
+        self.due = Due(shared.lock)
         self.sleeping = {}
         self.timer_at = NEVER
         self.tick = lambda now: None

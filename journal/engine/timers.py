@@ -85,7 +85,7 @@ class Timers:
         state = pipeline.state
         if state.next_expiration is None or state.next_expiration > now:
             return False
-        pipeline.flush()  # a lease that was taken back may have left an entry that LMDB does not have yet
+        pipeline.flush()  # a lease that ended in this tick may have left an entry that LMDB does not have yet
         items = []
         for expiration, primary in state.expirations(BATCH):
             if expiration > now:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | generations | merged | peers | profile`."""
+"""`python -m benchmarks engine | feed | generations | merged | roles | peers | profile`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def main() -> int:
 
             report = Report()
             report.add("merged", lambda: merged(directory, plan))
+        elif options.command == "roles":
+            from benchmarks.rows.roles import roles
+
+            report = Report()
+            report.add("roles", lambda: roles(directory, plan))
         else:
             report = run(directory, plan, options.only)
         print(render(report.rows))
@@ -63,7 +68,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "feed", "generations", "merged", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "feed", "generations", "merged", "roles", "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

@@ -196,6 +196,41 @@ def test_a_dropped_journal_leaves_no_index(store: journal.Store) -> None:
     assert store.check() == []
 
 
+def test_an_index_that_was_only_made_is_kept(
+    store: journal.Store, pages: journal.Journal, crashed: Callable[[journal.Store], Path], clock: ManualClock
+) -> None:
+    """Although no entry came or went since."""
+    pages.put("a")
+    store.checkpoint()
+    part = journal.Range(0, 512) if bucket("a", 1024) >= 512 else journal.Range(512, 1024)
+    assert pages.claim(buckets=part) is None
+    store.checkpoint()
+    with journal.open(crashed(store), clock=clock) as again:
+        found = state(again.journal("pages")).active.index
+        assert found is not None and found.is_complete
+        assert again.check() == []
+
+
+def test_an_index_that_was_empty_goes_on(
+    store: journal.Store, crashed: Callable[[journal.Store], Path], clock: ManualClock
+) -> None:
+    """A merged journal that had no entries at a checkpoint, and has some at the next."""
+    pages = store.journal("short", merged=True)
+    part = journal.Range(0, 512)
+    for keys in (range(20), range(20, 40)):
+        pages.put_many([journal.Put(f"k{n}", n) for n in keys])
+        assert pages.claim(buckets=part) is not None
+        store.checkpoint()
+        with journal.open(crashed(store), clock=clock) as again:
+            assert state(again.journal("short")).active.index is not None
+            assert again.check() == []
+        pages.done_many(pages.leases() + pages.claim_many(50))
+        store.checkpoint()
+        with journal.open(crashed(store), clock=clock) as again:
+            assert state(again.journal("short")).active.index is None
+            assert again.check() == []
+
+
 def test_an_index_without_room_is_refused(pages: journal.Journal) -> None:
     """A store that is full says so; claims over all go on."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])

@@ -17,14 +17,14 @@ from tests.engine.sharing import keys_in
 class Worker:
     """A worker on a range, on its own thread."""
 
-    def __init__(self, pages: journal.Journal, part: journal.Range) -> None:
+    def __init__(self, pages: journal.Journal, part: journal.Range | None) -> None:
         self.keys: list[object] = []
         self.stop = threading.Event()
         self.got = threading.Condition()
         self.thread = threading.Thread(target=self._run, args=(pages, part), daemon=True)
         self.thread.start()
 
-    def _run(self, pages: journal.Journal, part: journal.Range) -> None:
+    def _run(self, pages: journal.Journal, part: journal.Range | None) -> None:
         for lease in pages.work(consumer="w", buckets=part, stop=self.stop):
             lease.done()
             with self.got:
@@ -60,11 +60,14 @@ def test_a_worker_on_a_range_is_woken_by_its_entries(pages: journal.Journal, clo
     worker.end()
 
 
-def test_workers_on_other_ranges_sleep_on(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_over_all", [False, True], ids=["by-range", "over-all"])
+def test_workers_on_other_ranges_sleep_on(
+    pages: journal.Journal, monkeypatch: pytest.MonkeyPatch, is_over_all: bool
+) -> None:
     """An entry wakes those who may have it, and nobody else."""
     monkeypatch.setattr("journal.engine.worker.STOP_LOOK_S", 60.0)
     low, high = journal.Range(0, 512), journal.Range(512, 1024)
-    workers = [Worker(pages, low), Worker(pages, high)]
+    workers = [Worker(pages, None if is_over_all else low), Worker(pages, high)]
     for worker in workers:
         wait_asleep(worker.thread)
     looked: list[str] = []
@@ -80,7 +83,7 @@ def test_workers_on_other_ranges_sleep_on(pages: journal.Journal, monkeypatch: p
         pages.put(key)
         workers[0].until(keys[: i + 1])
         wait_asleep(workers[0].thread)
-    assert set(looked) == {"0-511"}
+    assert set(looked) == (set() if is_over_all else {"0-511"})
     assert workers[1].keys == []
     for worker in workers:
         worker.stop.set()

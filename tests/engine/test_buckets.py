@@ -21,6 +21,8 @@ from tests.conftest import copy_live
 from tests.engine.sharing import bucket, due_in, keys_in, state
 
 BUCKETS = 8
+PARTS = st.sampled_from([journal.Range(0, 3), journal.Range(2, 8), journal.Range(0, 7)])
+"""Few, so that each is claimed by many times while it is in use."""
 
 
 class Sharing(RuleBasedStateMachine):
@@ -70,9 +72,8 @@ class Sharing(RuleBasedStateMachine):
             for n, p, d in items:
                 self.pages.put(f"k{n}", n, priority=p, delay=d, expiration=expiration)
 
-    @rule(low=st.integers(0, BUCKETS - 1), size=st.integers(1, BUCKETS), n=st.integers(1, 4), is_single=st.booleans())
-    def claim_in(self, low: int, size: int, n: int, is_single: bool) -> None:
-        part = journal.Range(low, min(BUCKETS, low + size))
+    @rule(part=PARTS, n=st.integers(1, 4), is_single=st.booleans())
+    def claim_in(self, part: journal.Range, n: int, is_single: bool) -> None:
         expected = due_in(self.pages, part, self.clock.now())
         if is_single:
             n, one = 1, self.pages.claim(buckets=part)
@@ -267,6 +268,23 @@ def test_a_lost_lease_returns_to_its_range(pages: journal.Journal, clock: Manual
     ]
 
 
+def test_many_lost_leases_of_an_older_generation_return(
+    pages: journal.Journal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than are remembered one by one."""
+    monkeypatch.setattr(inrange, "RETURNED_MAX", 2)
+    part = journal.Range(0, 512)
+    keys = keys_in(part, 1024, 2000)
+    pages.put_many([journal.Put(key) for key in keys[:-1]])
+    assert len(pages.claim_many(2000, buckets=part, lease=100)) == 1999
+    pages.rotate()
+    pages.put(keys[-1])
+    assert pages.claim(buckets=part).key == keys[-1]
+    assert pages.claim(buckets=part) is None
+    clock.advance(200)
+    assert {lease.key for lease in pages.claim_many(2000, buckets=part)} == set(keys[:-1])
+
+
 def test_ranges_in_use_are_bounded(pages: journal.Journal) -> None:
     """However many are claimed by; one that went is begun anew."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(200)])
@@ -285,12 +303,15 @@ def test_memory_is_bounded_by_streams_and_leases(pages: journal.Journal, monkeyp
     monkeypatch.setattr(inrange, "RETURNED_MAX", 16)
     part = journal.Range(0, 4)
     keys = keys_in(part, 1024, 200)
-    for key in keys[:20]:
-        pages.put(key, delay=1)
-    assert pages.claim(buckets=part) is None
-    for key in keys[20:]:
-        pages.put(key, process_date=pages._p.time.now() - 1000)
-    order = state(pages).order_in(part)
-    assert order is not None
-    assert len(order._heaps.get(100, [])) <= 4 + 16
-    assert len(pages.claim_many(500, buckets=part)) == 180
+    pages.put_many([journal.Put(key, delay=10) for key in keys[:20]])
+    pages.put(keys[20])
+    assert pages.claim(buckets=part).key == keys[20]
+    assert pages.claim(buckets=part) is None  # every stream's head is in the future now
+    for key in keys[21:]:
+        pages.put(key)
+        order = state(pages).order_in(part)
+        assert order is not None
+        assert len(order._heaps[100]) <= 4 + 16
+    expected = due_in(pages, part, pages._p.time.now())
+    assert [lease.key for lease in pages.claim_many(500, buckets=part)] == expected
+    assert len(expected) == 179

@@ -207,6 +207,7 @@ class AsyncJournal(_AsyncFollowing):
 
     async def claim(self, **options: Any) -> AsyncLease | None:
         """See Journal.claim."""
+        await self._indexed(options)
         lease = await self._runner.run(lambda: self._wrapped.claim(**options))
         return None if lease is None else AsyncLease(lease, self._runner)
 
@@ -223,8 +224,14 @@ class AsyncJournal(_AsyncFollowing):
 
     async def claim_many(self, n: int, **options: Any) -> list[AsyncLease]:
         """See Journal.claim_many."""
+        await self._indexed(options)
         leases = await self._runner.run(lambda: self._wrapped.claim_many(n, **options))
         return [AsyncLease(lease, self._runner) for lease in leases]
+
+    async def _indexed(self, options: dict[str, Any]) -> None:
+        """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
+        if options.get("buckets") is not None and not self._wrapped._is_indexed():
+            await asyncio.to_thread(self._wrapped._index, options["buckets"])
 
     async def done_many(
         self, leases: list[AsyncLease | int], *, durability: str | None = None

@@ -14,8 +14,10 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
+from journal.engine import building
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
+from tests.engine.sharing import bucket
 
 Body = Callable[[journal.aio.AsyncStore, journal.aio.AsyncJournal], Coroutine[Any, Any, None]]
 
@@ -245,6 +247,46 @@ def test_the_loop_does_not_wait_for_a_slow_disk(run: Callable[[Body], None], mon
     run(body)
 
 
+def test_claims_by_buckets(run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index is made on a thread apart: other verbs go on meanwhile."""
+    began, go_on = threading.Event(), threading.Event()
+    real = building.extend
+
+    def held(*args: Any) -> int:
+        taken = real(*args)
+        if not began.is_set():
+            began.set()
+        return taken
+
+    def pause(seconds: float) -> None:
+        assert go_on.wait(HANG_S)
+
+    monkeypatch.setattr(building, "extend", held)
+    monkeypatch.setattr(building, "sleep", pause)
+
+    async def body(store: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        part = journal.Range(0, 512)
+        await pages.put_many([Put(f"k{n}", n) for n in range(20)])
+        with pytest.raises(journal.Invalid, match="must be a journal"):
+            await pages.claim(buckets="0-511")
+        claim = asyncio.create_task(pages.claim(buckets=part))
+        await happens(began)
+        await pages.put("urgent", priority=0)
+        assert not claim.done()
+        go_on.set()
+        first = await claim
+        rest = await pages.claim_many(50, buckets=part)
+        others = await pages.claim_many(50)
+        assert len({lease.key for lease in (first, *rest, *others)}) == 21
+        assert len(rest) and len(others)
+        await pages.put_many([Put(f"w{n}") for n in range(20)])
+        async for lease in pages.work(buckets=journal.Range(512, 1024)):
+            assert bucket(lease.key, 1024) >= 512
+            break
+
+    run(body)
+
+
 def test_a_cancelled_claim_goes_back(run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody will get its lease: another worker gets the entry, and no timeout is counted."""
 
@@ -352,65 +394,3 @@ def test_a_cancelled_worker_takes_nothing_along(run: Callable[[Body], None]) -> 
         assert await pages.count() == 0
 
     run(body)
-
-
-def test_closing_the_store_ends_workers_and_refuses_calls(tmp_path: Path) -> None:
-    """The iterator ends, calls get StoreClosed, closing again is fine; nobody hangs."""
-
-    async def main() -> None:
-        store = await journal.aio.open(tmp_path / "s")
-        pages = await store.journal("pages")
-
-        async def worker() -> int:
-            return sum([1 async for _ in pages.work()])
-
-        task = asyncio.create_task(worker())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await asyncio.wait_for(store.close(), 10)
-        assert await asyncio.wait_for(task, 10) == 0
-        for call in (pages.put("a"), pages.claim(), pages.count(), store.journals()):
-            with pytest.raises(journal.StoreClosed):
-                await asyncio.wait_for(call, 10)
-        await asyncio.wait_for(store.close(), 10)
-
-    asyncio.run(main())
-
-
-def test_an_open_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
-    """The error is the blocking one's, and no thread stays."""
-
-    async def main() -> None:
-        async with await journal.aio.open(tmp_path / "s"):
-            with pytest.raises(journal.StoreLocked):
-                await journal.aio.open(tmp_path / "s")
-        with pytest.raises(journal.Invalid):
-            await journal.aio.open(tmp_path / "s", durability="best")
-
-    asyncio.run(main())
-    left = [t for t in threading.enumerate() if t.name.startswith("journal")]
-    for thread in left:
-        thread.join(HANG_S)
-    assert [t.name for t in left if t.is_alive()] == []
-
-
-def test_a_failed_sync_reaches_every_coroutine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """StoreFailed for all that waited, and nothing is acknowledged afterwards."""
-
-    async def main() -> None:
-        store = await journal.aio.open(tmp_path / "s")
-        pages = await store.journal("pages")
-        await pages.put("before")
-        with monkeypatch.context() as patch:
-            Failing(patch, "fdatasync", 5)
-            results = await asyncio.gather(*(pages.put(f"k{i}") for i in range(20)), return_exceptions=True)
-            assert {type(r) for r in results} == {journal.StoreFailed}
-        with pytest.raises(journal.StoreFailed):
-            await pages.put("after")
-        await store.close()
-
-    asyncio.run(main())
-    with journal.open(tmp_path / "s") as again:
-        assert again.journal("pages").get("before") is not None
-        assert again.journal("pages").get("after") is None
-        assert again.check() == []

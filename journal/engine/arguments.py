@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from journal.core.buckets import BUCKETS_DEFAULT, Range
+from journal.core.buckets import Range
 from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, primary_key
 from journal.core.limits import (
     CONSUMER_BYTES_MAX,
@@ -198,6 +198,15 @@ def lease_ms(lease: DurationLike) -> int:
     return ms
 
 
+def part_of(buckets: Range | None, settings: Settings) -> Range | None:
+    """The range of buckets that a consumer claims by; None: over all, also when it has all of them."""
+    if buckets is None:
+        return None
+    if not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
+    return None if len(buckets.within(settings.buckets)) == settings.buckets else buckets
+
+
 def status_of(status: str | None) -> str | None:
     """W, P, A or None from what callers write."""
     if status is None:
@@ -242,4 +251,4 @@ def bucket_bounds(buckets: Range | None, settings: Settings) -> tuple[bytes, byt
         return None
     if not isinstance(buckets, Range):
         raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, or None for all of them")
-    return buckets.murmurs(getattr(settings, "buckets", BUCKETS_DEFAULT))
+    return buckets.murmurs(settings.buckets)

@@ -26,6 +26,7 @@ from journal.core.limits import NEVER
 from journal.core.record import encoder
 from journal.core.settings import Settings
 from journal.engine.commit import Kind
+from journal.engine.due import Due
 from journal.engine.generations import Kept
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbError
@@ -142,7 +143,7 @@ class Sequence(Merging):
         """In a forked child."""
         super().abandon_after_fork(error)
         for member in self.members.values():
-            member.due = threading.Condition(self.lock)
+            member.due = Due(self.lock)
 
 
 class _Shared:
@@ -184,7 +185,7 @@ class Member(Pipeline):
         self.checkpoints, self.commit = shared.checkpoints, shared.commit
         self.retention, self.compaction = shared.retention, shared.compaction
         self.map_bytes = shared.map_bytes
-        self.due = threading.Condition(shared.lock)
+        self.due = Due(shared.lock)
         self.sleeping = {}
         self.timer_at = NEVER
         self.tick = lambda now: None

@@ -30,6 +30,7 @@ from journal.engine.commit import GroupCommit, Kind, NotHere
 from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
+from journal.engine.due import Due
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
@@ -79,7 +80,7 @@ class Pipeline:
         self.level, self.claim_level = level, claim_level
         self.is_writable = True
         self.lock = threading.Lock()
-        self.due = threading.Condition(self.lock)
+        self.due = Due(self.lock)
         self.followers: tuple[threading.Event, ...] = ()
         """Set when there may be more to read in the log."""
         self.sleeping: dict[object, int] = {}
@@ -107,8 +108,7 @@ class Pipeline:
         """Who follows the log under a name."""
         self.retention = Retention(self)
         self.compaction = Compaction(self)
-        self._sync_s = sync_s
-        self._is_sync_scheduled = False
+        self._sync_s, self._is_sync_scheduled = sync_s, False
         self._armed_at = NEVER
 
     # -- opening and closing, on the keeper ---------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Pipeline:
         """In a forked child: refuse everything, take no lock, touch no file that the parent uses."""
         self.trouble = error
         self.lock = threading.Lock()
-        self.due = threading.Condition(self.lock)
+        self.due = Due(self.lock)
         self.commit.abandon_after_fork()
         self.consumers.abandon_after_fork()
         self.log.close()
@@ -317,7 +317,7 @@ class Pipeline:
     def _rouse(self, now: int) -> None:
         next_due = self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
-            self.due.notify_all()
+            self.due.notify(len(self.sleeping))
 
     def tell(self) -> None:
         """Wake who follows the log."""

@@ -22,6 +22,7 @@ from tests.crash.collide import twin
 START_MS = 1_700_000_000_000
 FAR_MS = START_MS + 20 * 365 * 86_400_000
 LEASE = "9000d"
+BUCKETS = 6
 NAME = "work"
 NEIGHBOURS = ("wor", "work-2", "z")
 
@@ -86,6 +87,7 @@ class Shape:
             "wipe": self.seed % 4 == 1,
             "log_old": self.seed % 6 == 5,
             "compact": self.is_compacting,
+            "buckets": BUCKETS,
         }
 
 
@@ -170,6 +172,13 @@ class Program:
             len(str(key)) * 7 % 5 if isinstance(key, bytes) else hash_of(key) % 5
         ]
 
+    def _part(self) -> journal.Range | None:
+        """Most programs claim by ranges of buckets, now and then."""
+        if self.shape.seed % 3 == 1 or self.number < 10 or self.chance.random() < 0.5:
+            return None
+        low = self.chance.randrange(BUCKETS)
+        return journal.Range(low, self.chance.randint(low + 1, BUCKETS))
+
     def _pick(self) -> int:
         """A token: nearly always one that is held."""
         if not self.held or self.chance.random() < 0.05:
@@ -220,7 +229,7 @@ class Program:
         return told(self._firm, self.journal.create(key, self._data(), owner=self._owner(key), **self._options()))
 
     def claim(self) -> Answer:
-        lease = self.journal.claim(consumer=self.chance.choice(("one", "two")), lease=LEASE)
+        lease = self.journal.claim(consumer=self.chance.choice(("one", "two")), lease=LEASE, buckets=self._part())
         if lease is None:
             return "none", "nothing", None
         self.held.append(lease.token)
@@ -228,7 +237,7 @@ class Program:
 
     def claim_many(self) -> Answer:
         leases = self.journal.claim_many(
-            self.chance.randint(1, 5), consumer=self.chance.choice(("one", "two")), lease=LEASE
+            self.chance.randint(1, 5), consumer=self.chance.choice(("one", "two")), lease=LEASE, buckets=self._part()
         )
         self.held.extend(lease.token for lease in leases)
         return (self._soft if leases else "none"), repr([(lease.key, lease.token) for lease in leases]), None

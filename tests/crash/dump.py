@@ -51,6 +51,7 @@ def _neighbours(pages: journal.Journal) -> list[str]:
 def _behind(pages: journal.Journal) -> list[str]:
     """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows; `at` is a place in the log."""
     with pages._p.lock:
+        pages._p.enter()
         rows = [decode_successor(slot, value) for slot, value in pages._p.state.rows(b"successors")]
     return [f"behind {_short(row._replace(at=0))}" for row in rows]
 

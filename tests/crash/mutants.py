@@ -119,7 +119,7 @@ MUTANTS: dict[str, Mutant] = {
     "log-cut-early-power": Mutant(cut_log_early, "power"),
     "index-outside": Mutant(skip_expiration_index, "kill"),
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
-    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=13),
+    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=16),
 }
 
 

@@ -20,53 +20,42 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from journal._runner import Runner
+from journal._runner import Runner, Wrapped, verb
 from journal.aio import AsyncJournal, AsyncLease
 from journal.core.times import DurationLike
 from journal.engine.lease import Lease
 from journal.errors import JournalError, LeaseLost
 from journal.roles.consumer import Consumer
 from journal.roles.handling import fail, give_back, note_failure
-from journal.roles.producer import Producer, Published
+from journal.roles.producer import Producer
 
 Handler = Callable[[AsyncLease], Awaitable[object]]
 
 
-class AsyncProducer:
-    """A producer; see journal.Producer."""
+class AsyncProducer(Wrapped):
+    """A producer whose verbs are coroutines; see journal.Producer."""
+
+    _wrapped: Producer
+
+    publish = verb(Producer.publish)
+    publish_many = verb(Producer.publish_many)
+    put = verb(Producer.put)
+    move = verb(Producer.move)
+    move_many = verb(Producer.move_many)
+    delete = verb(Producer.delete)
+    delete_many = verb(Producer.delete_many)
+    get = verb(Producer.get)
+    list = verb(Producer.list)
+    count = verb(Producer.count)
+    report_clock = verb(Producer.report_clock)
 
     def __init__(self, journal: AsyncJournal, *, group: str) -> None:
-        self._wrapped = Producer(journal._wrapped, group=group)
-        self._runner = journal._runner
+        super().__init__(Producer(journal._wrapped, group=group), journal._runner)
         self.group = group
 
     def new_key(self) -> str:
         """See Producer.new_key."""
         return self._wrapped.new_key()
-
-    async def publish(self, data: Any = None, **options: Any) -> Published:
-        """See Producer.publish."""
-        return await self._runner.run(lambda: self._wrapped.publish(data, **options))
-
-    async def put(self, key: Any, data: Any = None, **options: Any) -> Any:
-        """See Producer.put."""
-        return await self._runner.run(lambda: self._wrapped.put(key, data, **options))
-
-    async def move(self, key: Any, **options: Any) -> Any:
-        """See Producer.move."""
-        return await self._runner.run(lambda: self._wrapped.move(key, **options))
-
-    async def delete(self, key: Any, **options: Any) -> bool:
-        """See Producer.delete."""
-        return await self._runner.run(lambda: self._wrapped.delete(key, **options))
-
-    async def get(self, key: Any) -> Any:
-        """See Producer.get."""
-        return await self._runner.run(lambda: self._wrapped.get(key))
-
-    async def report_clock(self, t1: Any, t2: Any = None, **times: Any) -> bool:
-        """See Producer.report_clock."""
-        return await self._runner.run(lambda: self._wrapped.report_clock(t1, t2, **times))
 
 
 class AsyncConsumer:

@@ -208,6 +208,8 @@ class Store:
             journal = self.journal(name)
             p = journal._p
             if isinstance(p, Member):
+                # The mark is on disk at once: nothing that was changed before it may vanish any more, at any level.
+                p.commit.sync_now()
                 self._keeper.call(lambda: self._catalog.set_dropping(name, is_dropping=True))
                 with p.lock:
                     p.drop()

@@ -18,6 +18,8 @@ G3  A producer reads, moves and deletes what its group owns, and what nobody own
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from journal.core import priority as priorities
@@ -26,10 +28,10 @@ from journal.core.cursor import Cursor
 from journal.core.drift import Time
 from journal.core.keys import UserKey
 from journal.core.times import DateLike, DurationLike
-from journal.core.views import Entry, Page, PutResult
-from journal.engine.arguments import checked, owner_bytes
+from journal.core.views import Delete, Entry, Move, Page, Put, PutOptions, PutResult
+from journal.engine.arguments import checked, listed, owner_bytes
 from journal.engine.journal import Journal
-from journal.errors import Invalid
+from journal.errors import Invalid, JournalError
 from journal.roles import clocks
 from journal.roles.fresh import new_key
 
@@ -97,6 +99,39 @@ class Producer:
         )
         return Published(key, result.outcome, result.version, result.process_date, result.priority, result.cursor)
 
+    def publish_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[Published | JournalError]:
+        """Publish a group with one record and one sync; each of it once (G1), with a result or an error for each."""
+        schema = self.journal._p.generations.schema
+        items = []
+        for put in listed(puts, "publish_many"):
+            if type(put) is not Put:
+                raise Invalid(f"publish_many takes journal.Put objects, not {put!r}")
+            key = self.new_key() if put.key is None and (schema is None or schema.key is None) else put.key
+            items.append(self._own(put, key))
+        results = self.journal.create_many(items, is_repeatable=True, durability=durability)
+        return [
+            result
+            if isinstance(result, JournalError)
+            else Published(
+                checked(schema, None, item.data)[0] if item.key is None else item.key,
+                result.outcome,
+                result.version,
+                result.process_date,
+                result.priority,
+                result.cursor,
+            )
+            for item, result in zip(items, results, strict=True)
+        ]
+
+    def _own(self, put: Put, key: UserKey | None) -> Put:
+        """The same put in the name of the group."""
+        options = put.options or PutOptions()
+        if options.owner not in (None, self.group):
+            raise Invalid(
+                f"a put of {put.key!r} names the owner {options.owner!r}: a producer of {self.group!r} publishes its own"
+            )
+        return Put(key, put.data, priority=put.priority, **options._replace(owner=self.group)._asdict())
+
     def put(
         self,
         key: UserKey | None,
@@ -146,6 +181,22 @@ class Producer:
     def delete(self, key: UserKey, *, version: int | None = None, durability: str | None = None) -> bool:
         """Cancel an entry of the group (G3); False when there is none: it is done, or was never there."""
         return self.journal.delete(key, owner=self.group, version=version, durability=durability)
+
+    def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
+        """Move entries of the group (G3) with one record and one sync; see Journal.move_many."""
+        items: list[Any] = listed(moves, "move_many")
+        own = [replace(move, owner=self.group) if isinstance(move, Move) else move for move in items]
+        return self.journal.move_many(own, durability=durability)
+
+    def delete_many(
+        self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
+    ) -> list[bool | JournalError]:
+        """Cancel entries of the group (G3) with one record and one sync; see Journal.delete_many."""
+        own = [
+            replace(delete, owner=self.group) if isinstance(delete, Delete) else Delete(delete, owner=self.group)
+            for delete in listed(deletes, "delete_many")
+        ]
+        return self.journal.delete_many(own, durability=durability)
 
     def get(self, key: UserKey) -> Entry | None:
         """An entry of the group (G3), or None."""

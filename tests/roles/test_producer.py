@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal import Producer
+from journal import Delete, Move, Producer, Put
 from journal.core.ids import created
 from journal.testing import ManualClock
 
@@ -223,6 +223,60 @@ def test_a_change_of_what_one_has_read(billing: Producer) -> None:
     assert billing.move("a", delay="1h", version=version).version > version
     with pytest.raises(journal.VersionMismatch):
         billing.delete("a", version=version)
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_published_once(
+    billing: Producer, mail: Producer, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Whole or in part repeated, each with its own answer; keys are made where none is given."""
+    mail.publish(1, key="theirs")
+    puts = [Put("a", 1, delay="5s"), Put("b", 2, priority=3), Put("theirs", 1)]
+    first = billing.publish_many(puts)
+    again = billing.publish_many([*puts, Put("a", 2), Put(None, 4)])
+    a, b = first[:2]
+    assert isinstance(a, journal.Published) and isinstance(b, journal.Published)
+    assert (a.key, a.outcome, a.process_date, b.priority) == ("a", "inserted", clock.now() + 5000, 3)
+    assert again[:2] == [a._replace(outcome="exists"), b._replace(outcome="exists")]
+    assert {type(one) for one in (first[2], again[2], again[3])} == {journal.KeyExists}
+    fresh = again[4]
+    assert isinstance(fresh, journal.Published) and created(fresh.key) == clock.now()
+    assert {entry.key for entry in billing.list()} == {"a", "b", fresh.key}
+
+
+def test_a_group_with_a_schema(store: journal.Store) -> None:
+    """It forms the keys; what it refuses is an error of its own."""
+    schema = journal.Schema([journal.Field("uri", "text")], key="uri")
+    producer = Producer(store.journal("typed", schema=schema), group="g")
+    good, bad = producer.publish_many([Put(None, {"uri": "/a"}), Put(None, {"uri": 7})])
+    assert isinstance(good, journal.Published) and good.key == "/a"
+    assert isinstance(bad, journal.Invalid)
+
+
+def test_groups_of_moves_and_deletes(billing: Producer, mail: Producer, pages: journal.Journal) -> None:
+    """In the name of the group, whatever they say."""
+    mail.publish(1, key="theirs")
+    billing.publish_many([Put(key) for key in "abc"])
+    moved = billing.move_many([Move("a", priority=1), Move("theirs", priority=1, owner="mail")])
+    assert isinstance(moved[0], journal.PutResult) and isinstance(moved[1], journal.NotOwner)
+    gone = billing.delete_many(["a", Delete("b", version=9), Delete("theirs", owner="mail"), "none"])
+    assert [one if isinstance(one, bool) else type(one) for one in gone] == [
+        True,
+        journal.VersionMismatch,
+        journal.NotOwner,
+        False,
+    ]
+    assert pages.owners() == {"billing": 2, "mail": 1}
+
+
+def test_what_is_not_its_own_is_not_published(billing: Producer, pages: journal.Journal) -> None:
+    """Nor what is no put."""
+    for wrong in ([Put("a", owner="mail")], ["a"], 7):
+        with pytest.raises(journal.Invalid):
+            billing.publish_many(wrong)  # type: ignore[arg-type]
+    assert pages.count() == 0
 
 
 # -- making one --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Clocks:
         self.drifts = Drifts()
 
     def report(self, peer: str, journal: Journal, t1: Time, t2: Time | None, t0: Time | None, t3: Time | None) -> bool:
-        """Take a report; whether it changed the peer's flag. Times that are missing are now."""
+        """Take a report; whether the peer's clock is off. Times that are missing are now."""
         now = journal._p.time.now()
         with self._lock:
             is_changed = self.drifts.measure(
@@ -48,7 +48,7 @@ class Clocks:
                 "clock_%s peer=%s offset_ms=%s error_ms=%s",
                 "drifts" if what["is_flagged"] else "agrees", peer, what["offset_ms"], what["error_ms"],
             )  # fmt: skip
-        return is_changed
+        return bool(what["is_flagged"])
 
     def of(self, peer: str) -> dict[str, Any] | None:
         """What is known of one clock; None when it never reported."""

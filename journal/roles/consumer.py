@@ -224,7 +224,7 @@ class Consumer(Taking):
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
         """
-        Say what this consumer's clock shows, in ms; whether that changed its flag.
+        Say what this consumer's clock shows, in ms; whether it is off by more than the limit (250 ms).
 
         With a network in between: asked at `t0` by the engine's clock, received at `t1` and answered at `t2` by its own, back at `t3`.
         """

@@ -175,7 +175,7 @@ class Producer:
         return entry
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
-        """Say what this producer's clock shows, in ms; whether that changed its flag. See Consumer.report_clock."""
+        """Say what this producer's clock shows, in ms; whether it is off by too much. See Consumer.report_clock."""
         return clocks_of(self.journal).report(f"producer {self.group}", self.journal, t1, t2, t0, t3)
 
     def _status(self, entry: Entry) -> rights.Status:

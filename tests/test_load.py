@@ -8,18 +8,10 @@ from pathlib import Path
 import pytest
 
 import journal
-from benchmarks.rows.load import HAS_BUCKETS, Load, _Topic, run
+from benchmarks.rows.load import Load, _Topic, run
 
 
-@pytest.mark.parametrize(
-    "buckets",
-    [
-        pytest.param(None, id="over-all"),
-        pytest.param(
-            50, id="dealt", marks=pytest.mark.skipif(not HAS_BUCKETS, reason="this engine cannot claim by buckets")
-        ),
-    ],
-)
+@pytest.mark.parametrize("buckets", [None, 50], ids=["over-all", "dealt"])
 def test_everything_is_worked_off(tmp_path: Path, buckets: int | None) -> None:
     """Two journals with five consumers each, dates from the past into the near future; `run` itself checks the rest."""
     load = Load(entries=1500, buckets=buckets, bytes=200, past_ms=500, future_ms=500, at_once=20, timeout_s=60)

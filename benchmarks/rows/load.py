@@ -8,7 +8,6 @@ run at a steady pace, which shows what waiting for the right millisecond costs.
 
 from __future__ import annotations
 
-import inspect
 import random
 import struct
 import threading
@@ -21,7 +20,6 @@ from benchmarks.measure import percentile, say
 from benchmarks.plan import Plan
 from benchmarks.table import Row
 
-HAS_BUCKETS = "buckets" in inspect.signature(journal.Journal.claim_many).parameters
 BATCH = 3_000
 """Entries that a producer publishes at once."""
 AT_ONCE = 200
@@ -192,12 +190,9 @@ def run(directory: Path, load: Load) -> Outcome:
 
 
 def load(directory: Path, plan: Plan) -> list[Row]:
-    buckets = Load.buckets if HAS_BUCKETS else None
-    full = Load(entries=plan.load_entries, buckets=buckets)
+    full = Load(entries=plan.load_entries)
     pace = plan.load_per_second
-    steady = Load(
-        journals=1, entries=pace * plan.load_seconds, per_second=pace, buckets=buckets, at_once=20, future_ms=1_000
-    )
+    steady = Load(journals=1, entries=pace * plan.load_seconds, per_second=pace, at_once=20, future_ms=1_000)
     rows = []
     for name, each in (("full load", full), (f"{pace:,} a second", steady)):
         say(f"{name}: {each}")

@@ -10,12 +10,15 @@ Q1  `drifts` is used under `lock` only: reports come from many threads.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from journal.core.drift import Drift, Drifts, Time
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.engine.arguments import name_text
 
 FLAG = "drift"
+PEER_BYTES_MAX = CONSUMER_BYTES_MAX + 16
+"""A name, and what somebody is: "consumer mail-1"."""
 
 
 class Peers:
@@ -27,12 +30,23 @@ class Peers:
 
     def measure(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> str | None:
         """Take a round trip to a peer, t0 and t3 on the engine's clock; what a person must be told, if that is new."""
-        name_text(peer, "peer", CONSUMER_BYTES_MAX)
+        name_text(peer, "peer", PEER_BYTES_MAX)
         with self.lock:
             if not self.drifts.measure(peer, t0, t1, t2, t3):
                 return None
             drift = self.drifts.get(peer)
             return None if drift is None or not drift.is_flagged else self._message(peer, drift)
+
+    def of(self, peer: str) -> dict[str, Any] | None:
+        """What is known of one clock; None when it never reported."""
+        with self.lock:
+            drift = self.drifts.get(peer)
+            return None if drift is None else drift.statistics()
+
+    def forget(self, peer: str) -> None:
+        """Somebody said goodbye."""
+        with self.lock:
+            self.drifts.remove(peer)
 
     def _message(self, peer: str, drift: Drift) -> str:
         best = drift.best

@@ -7,7 +7,7 @@ nothing else, so a worker that has been busy looks for other work once more firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -44,24 +44,29 @@ def work(
                 is_idle = slow  # a slow entry ends its round; any other one makes this round a busy one
                 yield taken
             elif is_idle:
-                _sleep(p, stop, part)
+                if stop is None:
+                    sleep(p, part, lambda: False)
+                else:
+                    sleep(p, part, stop.is_set, STOP_LOOK_S)
             else:
                 is_idle = True
         except StoreClosed:
             return
 
 
-def _sleep(p: Pipeline, stop: Event | None, part: Range | None) -> None:
-    """Wait until something may be due, or for a sign that something changed."""
+def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds_max: float = SLEEP_MAX_S) -> None:
+    """
+    Wait until something may be due, or there is a reason to look around.
+
+    `is_awake` is asked under the lock; whoever changes its answer under the lock and notifies `due` is not missed.
+    """
     with p.lock:
         now, order = (p.enter(), None) if part is None else enter_in(p, part)
         next_due = (order or p.state.order).next_due(now)
-        if (next_due is not None and next_due <= now) or (stop is not None and stop.is_set()):
+        if (next_due is not None and next_due <= now) or is_awake():
             return
         seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)
-        if stop is not None:
-            seconds = STOP_LOOK_S if seconds is None else min(seconds, STOP_LOOK_S)
-        seconds = None if seconds is None else min(seconds, SLEEP_MAX_S)
+        seconds = seconds_max if seconds is None else min(seconds, seconds_max)
         wakes = NEVER if next_due is None else next_due
         if order is not None:
             with p.due.apart() as place:

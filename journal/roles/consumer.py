@@ -38,7 +38,6 @@ from journal.engine.arguments import consumer_name
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.errors import Invalid, JournalError, Refused, StoreClosed
-from journal.roles import clocks
 from journal.roles.handling import Handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
@@ -223,11 +222,13 @@ class Consumer(Taking):
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
         """
-        Say what this consumer's clock shows, in ms; whether it is found to be off.
+        Say what this consumer's clock shows, in ms; whether it is off by more than the limit (250 ms).
 
         With a network in between: asked at `t0` by the engine's clock, received at `t1` and answered at `t2` by its own, back at `t3`.
         """
-        return clocks.report(f"consumer {self.name}", self.journal, t1, t2, t0, t3)
+        now = self.journal.now()
+        t0, t3 = now if t0 is None else t0, now if t3 is None else t3
+        return self.journal.measure_drift(f"consumer {self.name}", t0, t1, t1 if t2 is None else t2, t3)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ class Consumer(Taking):
             self._dealing.leave(self)
             if not self._held:
                 watch().forget(self)
-            clocks.forget(f"consumer {self.name}", self.journal)
+            self.journal._peers.forget(f"consumer {self.name}")
             self._telling.close()
 
     def _store_gone(self) -> None:
@@ -299,7 +300,7 @@ class Consumer(Taking):
                 "is_silent": self.health.is_silent,
                 "is_subscribed": self.is_subscribed,
                 "buckets": None if self._buckets is None else str(self._buckets),
-                "clock": clocks.known_of(f"consumer {self.name}", self.journal),
+                "clock": self.journal._peers.of(f"consumer {self.name}"),
             }
 
     def _after_fork_in_child(self) -> None:

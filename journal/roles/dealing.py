@@ -21,8 +21,6 @@ from journal.core.buckets import Range, deal
 from journal.engine.journal import Journal
 from journal.errors import Refused
 
-BUCKETS = 1024
-
 
 class Seated(Protocol):
     """A consumer as the dealing sees it."""
@@ -41,7 +39,7 @@ class Dealing:
         self._live: weakref.WeakValueDictionary[str, Seated] = weakref.WeakValueDictionary()
         self._dealt: dict[str, Range | None] = {}
         """In the order of their arrival."""
-        self.buckets = int(getattr(journal.settings, "buckets", BUCKETS))
+        self.buckets = journal.settings.buckets
 
     def enter(self, consumer: Seated) -> None:
         """A consumer begins to live (Q1)."""

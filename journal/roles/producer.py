@@ -32,7 +32,6 @@ from journal.core.views import Delete, Entry, Move, Page, Put, PutOptions, PutRe
 from journal.engine.arguments import checked, listed, owner_bytes
 from journal.engine.journal import Journal
 from journal.errors import Invalid, JournalError
-from journal.roles import clocks
 from journal.roles.fresh import new_key
 
 
@@ -224,7 +223,9 @@ class Producer:
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
         """Say what this producer's clock shows, in ms; whether it is found to be off. See Consumer.report_clock."""
-        return clocks.report(f"producer {self.group}", self.journal, t1, t2, t0, t3)
+        now = self.journal.now()
+        t0, t3 = now if t0 is None else t0, now if t3 is None else t3
+        return self.journal.measure_drift(f"producer {self.group}", t0, t1, t1 if t2 is None else t2, t3)
 
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":

@@ -23,12 +23,13 @@ from journal.core.buckets import Range
 from journal.core.health import Health
 from journal.core.limits import NEVER
 from journal.core.tending import Care
+from journal.engine.arguments import part_of
 from journal.engine.consuming import Consuming
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
+from journal.engine.worker import sleep
 from journal.errors import LeaseLost, StoreClosed
 from journal.roles.dealing import dealing_of
-from journal.roles.sleeping import sleep
 from journal.roles.taken import Answers, Taken
 from journal.roles.watch import watch
 
@@ -105,7 +106,8 @@ class Taking:
                     self._claim(n, buckets, mine)
                 else:
                     self._dealing.sweep()
-                    sleep(self.journal._p, buckets, partial(self._has_reason, looks))
+                    part = part_of(buckets, self.journal.settings)
+                    sleep(self.journal._p, part, partial(self._has_reason, looks))
                 is_looked = n > 0
             finally:
                 with self._changed:
@@ -144,26 +146,16 @@ class Taking:
         if not leases:
             return
         now = self.time.now()
-        starts = self._starts(leases) if is_back else {}
         soonest = NEVER
         answers = cast(Consuming, Answers(self))
         with self._changed:
             for lease in leases:
-                start = starts.get(lease.token, lease.deadline - self.care.lease_ms)
                 lease._journal = answers
-                taken = self._held[lease.token] = Taken(lease, start, self.care, now)
+                taken = self._held[lease.token] = Taken(lease, lease.start, self.care, now)
                 heappush(self._coming, (not is_back, taken.rank, taken))
                 soonest = min(soonest, taken.next_at)
             self._changed.notify_all()
         watch().at(self, soonest)
-
-    def _starts(self, leases: list[Lease]) -> dict[int, int]:
-        """When leases began that were not claimed just now."""
-        p = self.journal._p
-        with p.lock:
-            p.enter()
-            by_token = p.state.leases.by_token
-            return {lease.token: by_token[lease.token].start for lease in leases if lease.token in by_token}
 
     def _pop(self) -> Lease | None:
         """The next of those that were claimed ahead; under the lock."""

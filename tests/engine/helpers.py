@@ -66,13 +66,13 @@ def _poll(condition: Callable[[], bool], what: str) -> None:
     pytest.fail(what)
 
 
-def wait_asleep(thread: threading.Thread, module: str = "worker.py") -> None:
-    """Return when a worker's thread sleeps: its stack stands in a wait that `journal.engine.worker` called, or another."""
+def wait_asleep(thread: threading.Thread) -> None:
+    """Return when a worker's thread sleeps: its stack stands in a wait that `journal.engine.worker` called."""
 
     def is_asleep() -> bool:
         names = _stack(thread)
         waits = [i for i, name in enumerate(names) if name == ("threading.py", "wait")]
-        return bool(waits) and names[waits[-1] + 1][0] == module
+        return bool(waits) and names[waits[-1] + 1][0] == "worker.py"
 
     _poll(is_asleep, "the worker does not sleep")
 

@@ -101,7 +101,7 @@ def test_senseless_reports(store: journal.Store, pages: journal.Journal) -> None
     for times in ((5, 1, 1, 4), (1, 5, 4, 9), (1, 2, 3, float("nan"))):
         with pytest.raises(journal.Invalid):
             pages.measure_drift("mail-1", *times)
-    for peer in ("", 7, "x" * 256):
+    for peer in ("", 7, "x" * 272):
         with pytest.raises(journal.Invalid):
             report(pages, peer, 400)  # type: ignore[arg-type]
     drift = store.statistics()["drift"]

@@ -63,4 +63,4 @@ def taken(consumer: journal.Consumer) -> journal.Lease:
 def sleeps(consumer: journal.Consumer) -> None:
     """Return when a consumer's own thread sleeps on the engine's timer."""
     assert consumer._thread is not None
-    wait_asleep(consumer._thread, "sleeping.py")
+    wait_asleep(consumer._thread)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +17,6 @@ from journal.core.keys import key_bytes, murmur
 from journal.roles.dealing import Dealing, dealing_of
 from journal.testing import ManualClock
 from tests.roles.consuming import brief, pass_time, taken
-
-by_buckets = pytest.mark.skipif(
-    "buckets" not in inspect.signature(journal.Journal.claim_many).parameters,
-    reason="this engine cannot claim by buckets",
-)
 
 
 class Seat:
@@ -129,7 +123,6 @@ def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
         assert len(b.buckets or ()) == 1024
 
 
-@by_buckets
 def test_each_claims_from_its_own(pages: journal.Journal) -> None:
     """All together get everything, nobody gets another's."""
     pages.put_many([Put(f"k{n}") for n in range(300)])
@@ -149,7 +142,6 @@ def test_each_claims_from_its_own(pages: journal.Journal) -> None:
     assert pages.count() == 0
 
 
-@by_buckets
 def test_lost_buckets_are_finished_and_claimed_from_no_more(pages: journal.Journal) -> None:
     """A lease is a contract; what comes after it is another's."""
     pages.put_many([Put(f"k{n}") for n in range(50)])
@@ -164,7 +156,6 @@ def test_lost_buckets_are_finished_and_claimed_from_no_more(pages: journal.Journ
         assert pages.count() > 0
 
 
-@by_buckets
 def test_a_lease_of_a_lost_bucket_stays(pages: journal.Journal) -> None:
     """It is extended and finished as if nothing had happened."""
     pages.put_many([Put(f"k{n}") for n in range(50)])
@@ -182,7 +173,6 @@ def test_a_lease_of_a_lost_bucket_stays(pages: journal.Journal) -> None:
     assert pages.count() == 0
 
 
-@by_buckets
 def test_the_share_of_a_silent_one_goes_to_the_others(pages: journal.Journal, clock: ManualClock) -> None:
     """And comes back when it answers."""
     pages.put_many([Put(f"k{n}") for n in range(50)])

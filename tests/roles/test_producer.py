@@ -242,7 +242,8 @@ def test_a_group_is_published_once(
     assert again[:2] == [a._replace(outcome="exists"), b._replace(outcome="exists")]
     assert {type(one) for one in (first[2], again[2], again[3])} == {journal.KeyExists}
     fresh = again[4]
-    assert isinstance(fresh, journal.Published) and created(fresh.key) == clock.now()
+    made = created(fresh.key) if isinstance(fresh, journal.Published) else None
+    assert made is not None and made >= clock.now()  # keys ascend, also when an earlier one had a later clock
     assert {entry.key for entry in billing.list()} == {"a", "b", fresh.key}
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | forecast | generations | load | merged | roles | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | merged | roles | peers | profile`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.plan import FULL, QUICK, SECTIONS
 from benchmarks.table import environment, render, render_measured, write_json
 
-ROWS = ("feed", "forecast", "generations", "load", "merged", "roles")
+ROWS = ("feed", "forecast", "generations", "merged", "roles")
 """Reports of their own: a function of this name in a module of this name."""
 
 

@@ -16,6 +16,7 @@ import journal
 from benchmarks.measure import DATA, Contender, interleave, say
 from benchmarks.ours import JOURNAL, LOAD_BATCH
 from benchmarks.plan import Plan
+from benchmarks.rows.load import load
 from benchmarks.table import Row
 from journal.core.buckets import bucket_of
 from journal.core.keys import murmur
@@ -61,6 +62,7 @@ def roles(directory: Path, plan: Plan) -> list[Row]:
         Row.compare(
             f"put_many of {_CLAIMS} with an index", groups["indexed"], groups["no index"], 0.5, note="per entry"
         ),
+        *load(directory, plan),
     ]
 
 

@@ -31,6 +31,7 @@ from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
 from journal.core.events import Event
 from journal.core.keys import UserKey
+from journal.engine.claiming import index, is_indexed
 from journal.engine.feed import Feed
 from journal.engine.following import Following
 from journal.engine.journal import Journal
@@ -230,8 +231,8 @@ class AsyncJournal(_AsyncFollowing):
 
     async def _indexed(self, options: dict[str, Any]) -> None:
         """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
-        if options.get("buckets") is not None and not self._wrapped._is_indexed():
-            await asyncio.to_thread(self._wrapped._index, options["buckets"])
+        if options.get("buckets") is not None and not is_indexed(self._wrapped):
+            await asyncio.to_thread(index, self._wrapped, options["buckets"])
 
     async def done_many(
         self, leases: list[AsyncLease | int], *, durability: str | None = None

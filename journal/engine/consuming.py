@@ -22,8 +22,8 @@ from journal.core.rows import BuriedRow, Row, encode_row, place
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
-from journal.engine.bucketindex import is_complete
 from journal.engine.building import enter_in
+from journal.engine.claiming import claim_one_in
 from journal.engine.commit import Kind
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
@@ -53,6 +53,8 @@ class Consuming(Side):
 
     _consumer = ""
     """The last name that was checked."""
+    _part: Range | None = None
+    """The last range that was checked, and is not all buckets."""
 
     def claim(
         self,
@@ -67,8 +69,13 @@ class Consuming(Side):
 
         Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
         """
-        if buckets is not None and (part := part_of(buckets, self._p.settings)) is not None:
-            return next(iter(self._claim(1, consumer, lease, durability, part)), None)
+        if buckets is not None:
+            if buckets is not self._part:
+                part = part_of(buckets, self._p.settings)
+                if part is None:
+                    return self._claim_one(consumer, lease, durability, is_idle=True)
+                self._part = part
+            return claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)
         return self._claim_one(consumer, lease, durability, is_idle=True)
 
     def claim_many(
@@ -147,8 +154,6 @@ class Consuming(Side):
         lease: DurationLike | None,
         durability: str | None,
         part: Range | None,
-        *,
-        is_idle: bool = True,
     ) -> list[Lease]:
         p = self._p
         if consumer != self._consumer:
@@ -158,7 +163,7 @@ class Consuming(Side):
         with p.lock:
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
             rows = self._take(order, n, now, p.settings.slow_from)
-            if not rows and is_idle:
+            if not rows:
                 rows = self._take(order, n, now, 256)
             if not rows:
                 return []
@@ -169,19 +174,6 @@ class Consuming(Side):
         if settle_at >= 0:
             p.settle(settle_at)
         return [Lease(self, h, row) for h, row in zip(held, rows, strict=True)]
-
-    def _is_indexed(self) -> bool:
-        """Whether claims by buckets can go ahead; a look without the lock."""
-        return is_complete(self._p.state.generations)
-
-    def _index(self, buckets: Range) -> None:
-        """Make the index by bucket, for claims to come."""
-        p = self._p
-        part = part_of(buckets, p.settings)
-        p.level_of(None, p.claim_level)
-        if part is not None:
-            with p.lock:
-                enter_in(p, part)
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
         """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""

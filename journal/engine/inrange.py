@@ -26,7 +26,7 @@ from threading import Condition
 from typing import Any
 
 from journal.core.buckets import Range, bucket_of
-from journal.core.keys import PRIMARY_BYTES, bucket_key
+from journal.core.keys import PRIMARY_BYTES, bucket_key, unpack_place
 from journal.engine.order import FUTURE_MAX, RETURNED_MAX, Entries, Order, date_of
 from journal.engine.rowsfile import Rows
 
@@ -43,6 +43,7 @@ class InRange(Order):
         self.sleeping: dict[Condition, int] = {}
         """Workers on this range, and when each wakes by itself."""
         self._buckets = buckets
+        self._width = len(part)
         self._generations = generations
         self._cursors: list[Any] = []
         self._heaps: dict[int, list[tuple[bytes, int]]] = {}
@@ -117,7 +118,7 @@ class InRange(Order):
         heapify(heap)
 
     def _stream(self, generation: int, primary: bytes) -> int:
-        return generation * len(self.part) + bucket_of(primary, self._buckets, _SLOT) - self.part.low
+        return generation * self._width + bucket_of(primary, self._buckets, _SLOT) - self.part.low
 
     # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -130,18 +131,40 @@ class InRange(Order):
             head = self._due(now, entries, processing, below)  # the cursor is there
             if head is None:
                 break
-            self._heads[head[0]] = head
             taken.append(entries.item())
-            heap, heads = self._heaps[head[0]], self._streams[head[0]]
-            above = head + b"\0"
-            while heap and heap[0][0] == head:
-                stream = heap[0][1]
-                if stream == _ALONE:
-                    heappop(heap)
-                else:
-                    heads[stream] = above
-                    heapreplace(heap, (above, stream))
+            self._pass(head)
         return taken
+
+    def take_one(
+        self, now: int, entries: Entries, processing: Container[bytes], below: int
+    ) -> tuple[bytes, bytes] | None:
+        """The next due entry; `take` with a limit of one, for the usual case in one go."""
+        future = self._future
+        if not future or future[0][0] > now:
+            ready = self._ready if below > 255 else self._ready & ((1 << below) - 1)
+            if not ready:
+                return None
+            head = self._find((ready & -ready).bit_length() - 1, entries, processing)
+            if head is not None and unpack_place(head)[1] <= now:
+                item = entries.item()
+                self._pass(head)
+                return item
+        taken = self.take(1, now, entries, processing, below)
+        return taken[0] if taken else None
+
+    def _pass(self, head: bytes) -> None:
+        """An entry is taken: what is next in its stream is above it."""
+        priority = head[0]
+        self._heads[priority] = head
+        heap, heads = self._heaps[priority], self._streams[priority]
+        above = head + b"\0"
+        while heap and heap[0][0] == head:
+            stream = heap[0][1]
+            if stream == _ALONE:
+                heappop(heap)
+            else:
+                heads[stream] = above
+                heapreplace(heap, (above, stream))
 
     def _find(self, priority: int, entries: Entries, processing: Container[bytes]) -> bytes | None:
         """The lowest waiting entry of a priority; the cursor is left at it."""
@@ -182,7 +205,7 @@ class InRange(Order):
 
     def _advance(self, heap: list[tuple[bytes, int]], stream: int, key: bytes, processing: Container[bytes]) -> None:
         """The stream at the top of the heap has no waiting entry at `key`: go to the next one (J2)."""
-        generation, at = divmod(stream, len(self.part))
+        generation, at = divmod(stream, self._width)
         cursor = (self._cursors or self._open())[generation]
         bucket = bucket_key(self.part.low + at, b"")
         same = bucket + key[:1]

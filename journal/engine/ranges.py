@@ -26,7 +26,8 @@ class Ranges(Order):
     def __init__(self, order: Order, buckets: int) -> None:
         vars(self).update(vars(order))
         self.buckets = buckets
-        self._orders: dict[Range, InRange] = {}
+        self._orders: dict[tuple[int, int], InRange] = {}
+        """By the ends of their ranges; the one that was used last is the last."""
         self._by_bucket: dict[int, list[InRange]] = {}
         self._span = 0
 
@@ -46,21 +47,22 @@ class Ranges(Order):
 
     def get(self, part: Range) -> InRange | None:
         """The order of a range that is in use."""
-        order = self._orders.pop(part, None)
+        ends = part.low, part.high
+        order = self._orders.pop(ends, None)
         if order is not None:
-            self._orders[part] = order  # the last used is the last
+            self._orders[ends] = order
         return order
 
     def begin(self, part: Range, generations: list[Rows], entries: Entries) -> InRange:
         """Use a range from now on; every entry is in the index, and LMDB has all."""
         order = InRange(part, self.buckets, generations)
         order.rebuild(entries)
-        self._orders[part] = order
+        self._orders[part.low, part.high] = order
         self._span += len(part)
         while self._span > SPAN * self.buckets:  # Q2
-            oldest = next(iter(self._orders))
-            self._span -= len(oldest)
-            self._orders.pop(oldest).wake()
+            oldest = self._orders.pop(next(iter(self._orders)))
+            self._span -= len(oldest.part)
+            oldest.wake()
         self._by_bucket.clear()
         return order
 
@@ -89,6 +91,6 @@ class Ranges(Order):
         bucket = bucket_of(primary, self.buckets, _SLOT)
         orders = self._by_bucket.get(bucket)
         if orders is None:
-            orders = [order for part, order in self._orders.items() if bucket in part]
+            orders = [order for order in self._orders.values() if bucket in order.part]
             self._by_bucket[bucket] = orders
         return orders

@@ -220,6 +220,14 @@ class Stored:
         self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
         return self.row(*item)
 
+    def take_in(self, order: Order, now: int, below: int) -> Row | None:
+        """The same out of the order of a range."""
+        item = order.take_one(now, self._cursor, self.leases.by_primary, below)
+        if item is None:
+            return None
+        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
+        return self.row(*item)
+
     def take_pending(self, now: int, below: int) -> Row | None:
         """The same, when it is among few pending ones; None when LMDB may have an earlier one."""
         pending = self.pending

@@ -15,6 +15,7 @@ from journal.core.buckets import Range
 from journal.core.limits import NEVER
 from journal.core.times import DurationLike
 from journal.engine.building import enter_in
+from journal.engine.claiming import claim_one_in
 from journal.engine.lease import Lease
 from journal.engine.pipeline import Pipeline
 from journal.errors import StoreClosed
@@ -38,7 +39,7 @@ def work(
             if part is None:
                 taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
             else:
-                taken = next(iter(side._claim(1, consumer, lease, None, part, is_idle=is_idle)), None)
+                taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
             if taken is not None:
                 slow = taken.priority >= p.settings.slow_from
                 is_idle = slow  # a slow entry ends its round; any other one makes this round a busy one

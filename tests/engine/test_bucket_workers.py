@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import journal
+from journal.engine import worker as loop
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, must_end, wait_asleep
 from tests.engine.sharing import keys_in
@@ -71,13 +72,13 @@ def test_workers_on_other_ranges_sleep_on(
     for worker in workers:
         wait_asleep(worker.thread)
     looked: list[str] = []
-    real = journal.Journal._claim
+    real = loop.claim_one_in
 
-    def claim(side: journal.Journal, *args: Any, **options: Any) -> list[journal.Lease]:
-        looked.append(str(args[4]))
-        return real(side, *args, **options)
+    def claim(side: journal.Journal, part: journal.Range, *args: Any, **options: Any) -> journal.Lease | None:
+        looked.append(str(part))
+        return real(side, part, *args, **options)
 
-    monkeypatch.setattr(journal.Journal, "_claim", claim)
+    monkeypatch.setattr(loop, "claim_one_in", claim)
     keys = keys_in(low, 1024, 3)
     for i, key in enumerate(keys):
         pages.put(key)

@@ -1,14 +1,18 @@
-"""`python -m benchmarks engine | feed | generations | merged | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | merged | roles | peers | profile`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks.plan import FULL, QUICK, SECTIONS
 from benchmarks.table import environment, render, render_measured, write_json
+
+ROWS = ("feed", "forecast", "generations", "merged", "roles")
+"""Reports of their own: a function of this name in a module of this name."""
 
 
 def main() -> int:
@@ -34,21 +38,10 @@ def main() -> int:
             return 0
         from benchmarks.engine import Report, run
 
-        if options.command == "feed":
-            from benchmarks.rows.feed import feed
-
+        if options.command in ROWS:
+            rows = getattr(import_module(f"benchmarks.rows.{options.command}"), options.command)
             report = Report()
-            report.add("feed", lambda: feed(directory, plan))
-        elif options.command == "generations":
-            from benchmarks.rows.generations import generations
-
-            report = Report()
-            report.add("generations", lambda: generations(directory, plan))
-        elif options.command == "merged":
-            from benchmarks.rows.merged import merged
-
-            report = Report()
-            report.add("merged", lambda: merged(directory, plan))
+            report.add(options.command, lambda: rows(directory, plan))
         else:
             report = run(directory, plan, options.only)
         print(render(report.rows))
@@ -63,7 +56,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", "feed", "generations", "merged", "peers", "profile"))
+    parser.add_argument("command", choices=("engine", *ROWS, "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"

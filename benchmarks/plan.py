@@ -27,6 +27,10 @@ class Plan:
     reopen_few: int = 10_000
     reopen_rounds: int = 7
     pause_seconds: float = 5.0
+    load_entries: int = 75_000
+    """Of each of two journals, for the load test; `load_per_second` of one for so many seconds, for the steady one."""
+    load_per_second: int = 1_000
+    load_seconds: int = 10
 
     @property
     def unsynced_calls(self) -> int:
@@ -43,6 +47,8 @@ QUICK = Plan(
     future_per_priority=100,
     reopen_rounds=3,
     pause_seconds=1.5,
+    load_entries=7_500,
+    load_seconds=3,
 )
 
 SECTIONS = ("synced", "unsynced", "batches", "threads", "memory", "reopen", "waiting", "processing", "future", "pauses")

@@ -5,12 +5,15 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
+from journal.core.forecast import Forecast
 from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Entry, Flag, Put, PutResult
+from journal.core.views import Buried, Compacted, Delete, Entry, Flag, Move, Page, Put, PutResult
 from journal.engine.consumers import FeedView
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
@@ -31,6 +34,7 @@ from journal.errors import (
     LeaseLost,
     LineError,
     LogDamaged,
+    NotDue,
     NotFound,
     NotOwner,
     ProtocolError,
@@ -50,6 +54,7 @@ from journal.errors import (
     VersionMismatch,
     VersionUnsupported,
 )
+from journal.roles.consumer import Consumer
 from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
@@ -68,14 +73,17 @@ __all__ = [
     "Busy",
     "Compacted",
     "ConnectionLost",
+    "Consumer",
     "Cursor",
     "CursorUnavailable",
+    "Delete",
     "Entry",
     "Event",
     "Feed",
     "FeedView",
     "Field",
     "Flag",
+    "Forecast",
     "ForkedStore",
     "FrameError",
     "Invalid",
@@ -88,16 +96,21 @@ __all__ = [
     "LineError",
     "LogDamaged",
     "MergedJournals",
+    "Move",
+    "NotDue",
     "NotFound",
     "NotOwner",
+    "Page",
     "Producer",
     "ProtocolError",
     "Published",
     "Put",
     "PutResult",
+    "Range",
     "ReadOnly",
     "Refused",
     "RemoteError",
+    "Retry",
     "Schema",
     "Stopping",
     "StorageError",

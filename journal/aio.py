@@ -20,168 +20,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import journal._open as _open
+from journal._runner import Runner as _Runner
+from journal._runner import Wrapped as _Wrapped
+from journal._runner import verb as _verb
 from journal.core.events import Event
-from journal.engine.deferred import deferred
+from journal.core.keys import UserKey
+from journal.engine.claiming import index, is_indexed
 from journal.engine.feed import Feed
 from journal.engine.following import Following
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
-from journal.engine.pipeline import Pipeline
+from journal.engine.rotating import Rotating
 from journal.engine.store import Store
-from journal.errors import JournalError, LeaseLost, StoreClosed
+from journal.errors import JournalError
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _END = object()
-
-
-class _Call:
-    """One verb on its way: applied by one thread, settled by another, answered on its loop."""
-
-    __slots__ = ("error", "function", "future", "loop", "result", "waits")
-
-    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
-        self.function = function
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.waits: dict[Pipeline, int] = {}
-
-    def apply(self) -> None:
-        deferred.waits = {}
-        try:
-            self.result = self.function()
-        except Exception as e:  # noqa: BLE001 - it belongs to the coroutine, which raises it
-            self.error = e
-        self.waits = deferred.waits
-        deferred.waits = None
-
-    def settle(self) -> None:
-        for pipeline, offset in self.waits.items():
-            try:
-                pipeline.commit.wait(offset)
-            except JournalError as e:
-                self.error = e
-
-    def answer(self) -> None:
-        try:
-            self.loop.call_soon_threadsafe(self._set)
-        except RuntimeError:
-            self._undo()  # the loop is closed: nobody will take the answer
-
-    def _set(self) -> None:
-        if self.future.cancelled():
-            self._undo()
-        elif self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
-    def _undo(self) -> None:
-        """Nobody waits any more: leases go back (Z3)."""
-        leases = self.result if isinstance(self.result, list) else [self.result]
-        for lease in leases:
-            if isinstance(lease, Lease) and self.error is None:
-                threading.Thread(target=_release_quietly, args=(lease,), daemon=True).start()
-
-
-def _release_quietly(lease: Lease) -> None:
-    try:
-        lease.release()
-    except (LeaseLost, StoreClosed):
-        return  # it is free already
-
-
-class _Runner:
-    """The two threads of an asynchronous store."""
-
-    def __init__(self, name: str) -> None:
-        self.is_closed = False
-        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._settling: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._apply, name=f"journal-aio-{name}", daemon=True),
-            threading.Thread(target=self._settle, name=f"journal-aio-settle-{name}", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    async def run(self, function: Callable[[], R]) -> R:
-        call = _Call(function, asyncio.get_running_loop())
-        self._calls.put(call)
-        if self.is_closed:
-            self._refuse_rest()
-        result: R = await call.future
-        return result
-
-    def close(self) -> None:
-        self._calls.put(_END)
-
-    def _refuse_rest(self) -> None:
-        """The thread has ended: who came too late is refused."""
-        while not self._calls.empty():
-            call = self._calls.get()
-            if call is not _END:
-                call.error = StoreClosed("the store is closed")
-                call.answer()
-
-    def _apply(self) -> None:
-        while (call := self._calls.get()) is not _END:
-            call.apply()
-            if call.waits and call.error is None:
-                self._settling.put(call)
-            else:
-                call.answer()
-        self.is_closed = True
-        self._refuse_rest()
-        self._settling.put(_END)
-
-    def _settle(self) -> None:
-        while (call := self._settling.get()) is not _END:
-            batch = [call]
-            while not self._settling.empty():
-                more = self._settling.get()
-                if more is _END:
-                    self._settling.put(_END)
-                    break
-                batch.append(more)
-            # The last one's sync covers all before it; theirs then return at once.
-            for waiting in reversed(batch):
-                waiting.settle()
-            for waiting in batch:
-                waiting.answer()
-
-
-def _verb(
-    method: Callable[Concatenate[Any, P], R],
-) -> Callable[Concatenate[_Wrapped, P], Coroutine[Any, Any, R]]:
-    """A blocking verb as a coroutine of the wrapper."""
-
-    async def call(self: _Wrapped, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._runner.run(lambda: method(self._wrapped, *args, **kwargs))
-
-    call.__name__ = method.__name__
-    call.__doc__ = method.__doc__
-    return call
-
-
-class _Wrapped:
-    """A blocking object and the threads that run its verbs."""
-
-    _wrapped: Any
-
-    def __init__(self, wrapped: Any, runner: _Runner) -> None:
-        self._wrapped = wrapped
-        self._runner = runner
 
 
 class AsyncLease(_Wrapped):
@@ -195,7 +55,7 @@ class AsyncLease(_Wrapped):
     bury = _verb(Lease.bury)
 
     def __getattr__(self, name: str) -> Any:
-        """key, data, priority, process_date, deadline, token, timeouts, version, consumer"""
+        """key, data, token, version, deadline, start, priority, process_date, insertion_date, expiration, owner, …"""
         return getattr(self._wrapped, name)
 
     async def __aenter__(self) -> AsyncLease:
@@ -267,7 +127,7 @@ class AsyncFeed(_Wrapped):
 
 
 class _AsyncFollowing(_Wrapped):
-    """Feeds and their consumers."""
+    """Feeds and their consumers, generations, cursors."""
 
     _wrapped: Following
 
@@ -275,6 +135,12 @@ class _AsyncFollowing(_Wrapped):
     remove_feed = _verb(Following.remove_feed)
     mark_feed = _verb(Following.mark_feed)
     skip_feed = _verb(Following.skip_feed)
+    generations = _verb(Rotating.generations)
+    rotate = _verb(Rotating.rotate)
+    compact = _verb(Rotating.compact)
+    distance = _verb(Rotating.distance)
+    shift = _verb(Rotating.shift)
+    lag = _verb(Rotating.lag)
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""
@@ -288,9 +154,6 @@ class AsyncMergedJournals(_AsyncFollowing):
     _wrapped: MergedJournals
 
     counts = _verb(MergedJournals.counts)
-    compact = _verb(MergedJournals.compact)
-    rotate = _verb(MergedJournals.rotate)
-    generations = _verb(MergedJournals.generations)
     statistics = _verb(MergedJournals.statistics)
 
 
@@ -302,25 +165,31 @@ class AsyncJournal(_AsyncFollowing):
     put = _verb(Journal.put)
     put_many = _verb(Journal.put_many)
     create = _verb(Journal.create)
+    create_many = _verb(Journal.create_many)
     get = _verb(Journal.get)
     count = _verb(Journal.count)
     delete = _verb(Journal.delete)
+    delete_many = _verb(Journal.delete_many)
     move = _verb(Journal.move)
+    move_many = _verb(Journal.move_many)
     buried = _verb(Journal.buried)
     retry = _verb(Journal.retry)
     discard = _verb(Journal.discard)
-    generations = _verb(Journal.generations)
-    rotate = _verb(Journal.rotate)
-    compact = _verb(Journal.compact)
-    distance = _verb(Journal.distance)
-    shift = _verb(Journal.shift)
-    lag = _verb(Journal.lag)
     statistics = _verb(Journal.statistics)
     wait_durable = _verb(Journal.wait_durable)
     done = _verb(Journal.done)
     extend = _verb(Journal.extend)
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
+    now = _verb(Journal.now)
+    select = _verb(Journal.select)
+    entries_of = _verb(Journal.entries_of)
+    count_of = _verb(Journal.count_of)
+    owners = _verb(Journal.owners)
+    get_many = _verb(Journal.get_many)
+    forecast = _verb(Journal.forecast)
+    raise_flag = _verb(Journal.raise_flag)
+    measure_drift = _verb(Journal.measure_drift)
 
     @property
     def name(self) -> str:
@@ -339,13 +208,31 @@ class AsyncJournal(_AsyncFollowing):
 
     async def claim(self, **options: Any) -> AsyncLease | None:
         """See Journal.claim."""
+        await self._indexed(options)
         lease = await self._runner.run(lambda: self._wrapped.claim(**options))
         return None if lease is None else AsyncLease(lease, self._runner)
 
+    async def claim_key(self, key: UserKey, **options: Any) -> AsyncLease:
+        """See Journal.claim_key."""
+        lease = await self._runner.run(lambda: self._wrapped.claim_key(key, **options))
+        return AsyncLease(lease, self._runner)
+
+    async def lease(self, token: int | AsyncLease) -> AsyncLease:
+        """See Journal.lease."""
+        number = token._wrapped.token if isinstance(token, AsyncLease) else token
+        (lease,) = await self._runner.run(lambda: (self._wrapped.lease(number),))  # wrapped as in `leases`
+        return AsyncLease(lease, self._runner)
+
     async def claim_many(self, n: int, **options: Any) -> list[AsyncLease]:
         """See Journal.claim_many."""
+        await self._indexed(options)
         leases = await self._runner.run(lambda: self._wrapped.claim_many(n, **options))
         return [AsyncLease(lease, self._runner) for lease in leases]
+
+    async def _indexed(self, options: dict[str, Any]) -> None:
+        """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
+        if options.get("buckets") is not None and not is_indexed(self._wrapped):
+            await asyncio.to_thread(index, self._wrapped, options["buckets"])
 
     async def done_many(
         self, leases: list[AsyncLease | int], *, durability: str | None = None
@@ -356,7 +243,8 @@ class AsyncJournal(_AsyncFollowing):
 
     async def leases(self, *, consumer: str | None = None) -> list[AsyncLease]:
         """See Journal.leases."""
-        leases = await self._runner.run(lambda: self._wrapped.leases(consumer=consumer))
+        # No list: leases that somebody only looked at are not released when his coroutine is cancelled (Z3).
+        leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
 
     async def scan(self, **filters: Any) -> AsyncIterator[Any]:
@@ -392,6 +280,11 @@ class AsyncStore(_Wrapped):
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
     drop = _verb(Store.drop)
+
+    @property
+    def drifts(self) -> Any:
+        """How far the clocks of producers and consumers are off."""
+        return self._wrapped.drifts
 
     async def merged(self, **settings: Any) -> AsyncMergedJournals:
         """See Store.merged."""

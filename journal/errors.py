@@ -51,6 +51,10 @@ class Leased(Refused):
     """An active lease is a contract: the entry cannot be moved or deleted under it."""
 
 
+class NotDue(Refused):
+    """`claim_key` found an entry that waits for a later date."""
+
+
 class Unacknowledged(Refused):
     """A feed delivers no more before something that it delivered is acknowledged."""
 

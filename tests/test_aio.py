@@ -14,8 +14,10 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
+from journal.engine import building
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
+from tests.engine.sharing import bucket
 
 Body = Callable[[journal.aio.AsyncStore, journal.aio.AsyncJournal], Coroutine[Any, Any, None]]
 
@@ -64,7 +66,8 @@ def test_every_verb_has_its_coroutine() -> None:
         (journal.MergedJournals, journal.aio.AsyncMergedJournals),
         (journal.Lease, journal.aio.AsyncLease),
     ]
-    values = {"settings", "wake", "path", *journal.Lease.__slots__}
+    of_lease = {name for name, member in vars(journal.Lease).items() if isinstance(member, property)}
+    values = {"settings", "wake", "path", *journal.Lease.__slots__, *of_lease}
     for blocking, asynchronous in pairs:
         verbs = {name for name in dir(blocking) if not name.startswith("_")} - values
         assert verbs - set(dir(asynchronous)) == set(), asynchronous
@@ -131,6 +134,58 @@ def test_consumers(run: Callable[[Body], None], clock: ManualClock) -> None:
     run(body)
 
 
+def test_roles(run: Callable[[Body], None], clock: ManualClock) -> None:
+    """Groups, selections, owners, claims by key, the load ahead, flags and drifts."""
+
+    async def body(store: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        assert await pages.now() == clock.now()
+        puts = [Put(key, key, owner="g") for key in "abcd"]
+        assert {r.outcome for r in await pages.create_many(puts)} == {"inserted"}
+        assert {r.outcome for r in await pages.create_many(puts, is_repeatable=True)} == {"exists"}
+        assert (await pages.create("a", "a", owner="g", is_repeatable=True)).outcome == "exists"
+        moved = await pages.move_many([journal.Move("a", priority=1, owner="g"), journal.Move("x", delay=1)])
+        assert [type(r).__name__ for r in moved] == ["PutResult", "NotFound"]
+        assert await pages.delete_many([journal.Delete("b", owner="g"), "x"]) == [True, False]
+        assert [e and e.key for e in await pages.get_many("abc")] == ["a", None, "c"]
+        page = await pages.select(limit=1)
+        assert [e.key for e in page] == ["a"] and page.has_more
+        assert len(await pages.select(limit=9, after=page.after, buckets=journal.Range(0, 1024))) == 2
+        assert len(await pages.entries_of("g")) == await pages.count_of("g") == 3
+        assert await pages.owners() == {"g": 3}
+        lease = await pages.claim_key("c", consumer="mail-1")
+        assert (lease.key, lease.owner, lease.start) == ("c", "g", clock.now())
+        assert (await pages.lease(lease)).token == (await pages.lease(lease.token)).token == lease.token
+        assert await pages.count(consumer="mail-1") == 1
+        assert (await pages.forecast()).overdue.by_status == {"W": 2, "P": 1}
+        await pages.raise_flag("look", "at this")
+        for _ in range(2):
+            is_off = await pages.measure_drift("mail-1", 0, 500, 500, 1)
+        assert is_off and store.drifts.flagged == ["mail-1"]
+        assert sorted(flag.name for flag in await store.flags()) == ["drift", "look"]
+
+    run(body)
+
+
+def test_a_look_at_leases_that_is_cancelled_releases_none(run: Callable[[Body], None]) -> None:
+    """They belong to somebody who works."""
+
+    async def body(_: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        await pages.put("a")
+        lease = await pages.claim(consumer="c")
+        assert lease is not None
+        for look in (lambda: pages.leases(), lambda: pages.lease(lease.token)):
+            task = asyncio.ensure_future(look())
+            await asyncio.sleep(0)  # it is on its way
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await pages.count(status="P") == 1
+        assert [each.token for each in await pages.leases()] == [lease.token]
+        await lease.done()
+
+    run(body)
+
+
 def test_a_block_finishes_or_releases(run: Callable[[Body], None]) -> None:
     """async with: done when it ends, released when it raises, left alone when it was ended inside."""
 
@@ -188,6 +243,46 @@ def test_the_loop_does_not_wait_for_a_slow_disk(run: Callable[[Body], None], mon
         assert not first.done()
         disk.open.set()
         assert [r.outcome for r in await asyncio.gather(first, second)] == ["inserted", "inserted"]
+
+    run(body)
+
+
+def test_claims_by_buckets(run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index is made on a thread apart: other verbs go on meanwhile."""
+    began, go_on = threading.Event(), threading.Event()
+    real = building.extend
+
+    def held(*args: Any) -> int:
+        taken = real(*args)
+        if not began.is_set():
+            began.set()
+        return taken
+
+    def pause(seconds: float) -> None:
+        assert go_on.wait(HANG_S)
+
+    monkeypatch.setattr(building, "extend", held)
+    monkeypatch.setattr(building, "sleep", pause)
+
+    async def body(store: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        part = journal.Range(0, 512)
+        await pages.put_many([Put(f"k{n}", n) for n in range(20)])
+        with pytest.raises(journal.Invalid, match="must be a journal"):
+            await pages.claim(buckets="0-511")
+        claim = asyncio.create_task(pages.claim(buckets=part))
+        await happens(began)
+        await pages.put("urgent", priority=0)
+        assert not claim.done()
+        go_on.set()
+        first = await claim
+        rest = await pages.claim_many(50, buckets=part)
+        others = await pages.claim_many(50)
+        assert len({lease.key for lease in (first, *rest, *others)}) == 21
+        assert len(rest) and len(others)
+        await pages.put_many([Put(f"w{n}") for n in range(20)])
+        async for lease in pages.work(buckets=journal.Range(512, 1024)):
+            assert bucket(lease.key, 1024) >= 512
+            break
 
     run(body)
 
@@ -299,65 +394,3 @@ def test_a_cancelled_worker_takes_nothing_along(run: Callable[[Body], None]) -> 
         assert await pages.count() == 0
 
     run(body)
-
-
-def test_closing_the_store_ends_workers_and_refuses_calls(tmp_path: Path) -> None:
-    """The iterator ends, calls get StoreClosed, closing again is fine; nobody hangs."""
-
-    async def main() -> None:
-        store = await journal.aio.open(tmp_path / "s")
-        pages = await store.journal("pages")
-
-        async def worker() -> int:
-            return sum([1 async for _ in pages.work()])
-
-        task = asyncio.create_task(worker())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await asyncio.wait_for(store.close(), 10)
-        assert await asyncio.wait_for(task, 10) == 0
-        for call in (pages.put("a"), pages.claim(), pages.count(), store.journals()):
-            with pytest.raises(journal.StoreClosed):
-                await asyncio.wait_for(call, 10)
-        await asyncio.wait_for(store.close(), 10)
-
-    asyncio.run(main())
-
-
-def test_an_open_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
-    """The error is the blocking one's, and no thread stays."""
-
-    async def main() -> None:
-        async with await journal.aio.open(tmp_path / "s"):
-            with pytest.raises(journal.StoreLocked):
-                await journal.aio.open(tmp_path / "s")
-        with pytest.raises(journal.Invalid):
-            await journal.aio.open(tmp_path / "s", durability="best")
-
-    asyncio.run(main())
-    left = [t for t in threading.enumerate() if t.name.startswith("journal")]
-    for thread in left:
-        thread.join(HANG_S)
-    assert [t.name for t in left if t.is_alive()] == []
-
-
-def test_a_failed_sync_reaches_every_coroutine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """StoreFailed for all that waited, and nothing is acknowledged afterwards."""
-
-    async def main() -> None:
-        store = await journal.aio.open(tmp_path / "s")
-        pages = await store.journal("pages")
-        await pages.put("before")
-        with monkeypatch.context() as patch:
-            Failing(patch, "fdatasync", 5)
-            results = await asyncio.gather(*(pages.put(f"k{i}") for i in range(20)), return_exceptions=True)
-            assert {type(r) for r in results} == {journal.StoreFailed}
-        with pytest.raises(journal.StoreFailed):
-            await pages.put("after")
-        await store.close()
-
-    asyncio.run(main())
-    with journal.open(tmp_path / "s") as again:
-        assert again.journal("pages").get("before") is not None
-        assert again.journal("pages").get("after") is None
-        assert again.check() == []

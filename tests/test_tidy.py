@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.engine",),
     ("journal.roles",),
     ("journal.net",),
-    ("journal", "journal._open", "journal.aio", "journal.testing"),
+    ("journal", "journal._open", "journal._runner", "journal.aio", "journal.aio_roles", "journal.testing"),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
 )

@@ -26,6 +26,7 @@ from journal.cli import (
     drop,
     feed,
     flags,
+    forecast,
     generations,
     log,
     ls,
@@ -40,6 +41,7 @@ from journal.errors import Invalid, JournalError
 
 COMMANDS = (
     put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
+    forecast,
 )  # fmt: skip
 
 

@@ -111,5 +111,8 @@ def entry_map(entry: journal.Entry) -> dict[str, Any]:
 
 def lease_map(lease: journal.Lease) -> dict[str, Any]:
     """A lease as JSON has it; the token as text, since some JSON readers cut large integers."""
-    names = ("key", "data", "priority", "process_date", "deadline", "timeouts", "version", "consumer")
+    names = (
+        "key", "data", "priority", "process_date", "insertion_date", "expiration", "owner", "start", "deadline", "timeouts",
+        "version", "consumer",
+    )  # fmt: skip
     return {"token": str(lease.token)} | {name: getattr(lease, name) for name in names}

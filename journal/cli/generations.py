@@ -19,9 +19,16 @@ def run(args: argparse.Namespace) -> int:
     for g in generations:
         if args.json:
             show(g._asdict())
-        else:
-            print(
-                f"{g.order:6}  {g.state:8}  since {date(g.began)}  last offset {g.last_offset}  {g.entries} entries, "
-                f"{g.processing} processing, {g.buried} buried  {g.bytes} bytes  kept by {', '.join(g.kept_by) or '-'}"
-            )
+            continue
+        until = "" if g.ended is None else f" to {date(g.ended)}"
+        print(
+            f"{g.order:6}  {g.state:8}  {date(g.began)}{until}  last offset {g.last_offset}  {g.entries} entries, "
+            f"{g.processing} processing, {g.buried} buried  {g.bytes} bytes  kept by {', '.join(g.kept_by) or '-'}"
+        )
+        if g.first_entry is not None and g.state == "draining":
+            print(f"          first entry {g.first_entry.key!r}, due {date(g.first_entry.date)}")
+        if g.last_lease is not None:
+            print(f"          last lease on {g.last_lease.key!r}, until {date(g.last_lease.date)}")
+        if g.consumers and g.state != "active":
+            print(f"          not acknowledged by {', '.join(g.consumers)}")
     return 0

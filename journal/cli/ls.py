@@ -12,7 +12,9 @@ from journal.errors import Invalid
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
     sub.add_argument("journal", metavar="JOURNAL", nargs="?", help="the journal's name; left out: list the journals")
-    sub.add_argument("--status", choices=("waiting", "processing"), help="only these")
+    sub.add_argument(
+        "--status", choices=("waiting", "available", "processing"), help="only these; available: waiting, and due now"
+    )
     sub.add_argument("--since", type=when, help="process date from here on: milliseconds or ISO 8601")
     sub.add_argument("--until", type=when, help="process date before this")
     sub.add_argument("--limit", type=int, default=100, help="at most so many; 0: all. Default 100")

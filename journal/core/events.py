@@ -2,8 +2,8 @@
 Events: what a follower of the log gets, one for each change (offset) of a record.
 
 The log holds the bytes of the rows that a change writes, and only the keys of those that it removes (effects E2). So an
-event has `data` where its change wrote an entry, and `old` where the change kept the old one (a buried entry); in all
-other cases they are None, and `has_data` and `has_old` tell that apart from data that is None.
+event has `data` where its change wrote an entry, and `old` where the change kept the old one (a buried entry, or any in
+a journal with `log_old`); in all other cases they are None, and `has_data` and `has_old` tell that apart from data that is None.
 
 N1  A record gives exactly as many events as it has changes, in the order of their offsets; a skip, which stands for
     changes that compaction took out, gives none.
@@ -281,6 +281,11 @@ def events_of(record: Record, payload: Payload, order: int, blank: dict[str, Any
         raise LogDamaged(
             f"the record at offset {record.offset} has {len(events)} changes and takes {payload.changes} offsets"
         )
+    if payload.olds is not None:
+        return [
+            event if old is None else Event((*event[:6], event[6]._replace(old=old)))
+            for event, old in zip(events, payload.olds, strict=True)
+        ]
     return events
 
 

@@ -24,6 +24,7 @@ SLOT_BYTES = 17
 PRIMARY_BYTES = 26
 _PLACE = struct.Struct(">BQ")
 _U64 = struct.Struct(">Q")
+_U16 = struct.Struct(">H")
 murmur = mmh3.mmh3_x64_128_digest
 pack_place = _PLACE.pack
 unpack_place = _PLACE.unpack_from
@@ -56,8 +57,18 @@ def expiration_key(expiration: int, primary: bytes) -> bytes:
 
 
 def owner_key(owner: bytes, primary: bytes) -> bytes:
-    """The place of an entry among those of its producer group."""
+    """The place of an entry among those of its producer group; with b"" what all of these begin with."""
     return bytes((len(owner),)) + owner + primary
+
+
+def owner_in(name: bytes) -> bytes:
+    """The producer group that a place of `owner_key` belongs to."""
+    return name[1 : 1 + name[0]]
+
+
+def bucket_key(bucket: int, primary: bytes) -> bytes:
+    """The place of an entry among those of its bucket."""
+    return _U16.pack(bucket) + primary
 
 
 def buried_key(slot: bytes, offset: int) -> bytes:

@@ -13,7 +13,8 @@ read no clock and touch no disk, so a test can walk every path.
 
 L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
 L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
-L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first.
+L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first, and for each that its
+    holder released as failed.
 L4  A key that is processing has at most one successor. When the lease ends well (done, bury) the successor becomes the
     entry; when it ends badly (release, deadline) the two merge, the successor's data winning.
 L5  A put whose insertion date is older than the last accepted one of its key changes nothing.
@@ -38,10 +39,11 @@ from journal.core.rows import (
     encode_successor,
     place,
 )
+from journal.core.same import is_same_packed
 from journal.core.settings import Settings
-from journal.errors import Invalid, KeyExists, Leased, LeaseLost, NotFound, NotOwner, VersionMismatch
+from journal.errors import Invalid, KeyExists, Leased, LeaseLost, NotDue, NotFound, NotOwner, VersionMismatch
 
-INSERTED, MERGED, QUEUED, IGNORED = "inserted", "merged", "queued", "ignored"
+INSERTED, MERGED, QUEUED, IGNORED, EXISTS = "inserted", "merged", "queued", "ignored", "exists"
 
 
 class Found(NamedTuple):
@@ -96,11 +98,41 @@ def put(found: Found, new: Row, settings: Settings) -> Decision:
     return Decision(QUEUED, queued, Queue(found.slot, encode_successor(queued)))
 
 
-def create(found: Found, new: Row) -> Decision:
-    """Put a key that must not exist yet."""
-    if found.row is not None:
+def create(found: Found, new: Row, *, is_repeatable: bool = False) -> Decision:
+    """Put a key that must not exist yet; with `is_repeatable` the same data of the same owner may be there already."""
+    row = found.row
+    if row is None:
+        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+    if not is_repeatable:
         raise KeyExists(f"there is an entry with the key {new.key!r}: use put to merge, or get to look at it")
-    return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+    if row.owner != new.owner:
+        whose = f"does not belong to {new.owner.decode()!r}" if new.owner else "belongs to a producer group"
+        raise KeyExists(f"there is an entry with the key {new.key!r} that {whose}")
+    if not is_same_packed(row.data, new.data):
+        raise KeyExists(
+            f"there is an entry with the key {new.key!r} and other data: use put to merge, or get to look at it"
+        )
+    return Decision(EXISTS, row, None)
+
+
+def claimable(found: Found, key: UserKey, version: int | None, now: int) -> Row:
+    """The entry that a consumer may claim by its key, or the reason why not."""
+    row = found.row
+    if row is None:
+        raise NotFound(f"there is no entry with the key {key!r}")
+    if found.is_processing:
+        raise Leased(f"the entry {key!r} is under an active lease: wait until it is done or lost")
+    check_version(row, version)
+    _, date = place(row.primary)
+    if date > now:
+        raise NotDue(f"the entry {key!r} waits until {date}, for {date - now} ms more: claim it then, or move it")
+    return row
+
+
+def check_version(row: Row, version: int | None) -> None:
+    """Refuse who has an older copy (L7)."""
+    if version is not None and version != row.version:
+        raise VersionMismatch(f"the entry {row.key!r} has version {row.version}, not {version}: read it again")
 
 
 def change_by_owner(found: Found, key: UserKey, owner: bytes | None, version: int | None) -> Row:
@@ -110,8 +142,7 @@ def change_by_owner(found: Found, key: UserKey, owner: bytes | None, version: in
         raise NotFound(f"there is no entry with the key {key!r}")
     if row.owner and row.owner != owner:
         raise NotOwner(f"the entry {key!r} belongs to the producer group {row.owner.decode()!r}")
-    if version is not None and version != row.version:
-        raise VersionMismatch(f"the entry {key!r} has version {row.version}, not {version}: read it again")
+    check_version(row, version)
     if found.is_processing:
         raise Leased(f"the entry {key!r} is under an active lease: wait until it is done or lost")
     return row
@@ -145,9 +176,23 @@ def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
     return row.primary, encode_row(row)
 
 
-def release(holding: Holding, process_date: int | None, now: int, offset: int, settings: Settings) -> Release:
-    """Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4)."""
+def release(
+    holding: Holding,
+    process_date: int | None,
+    now: int,
+    offset: int,
+    settings: Settings,
+    *,
+    is_failure: bool = False,
+) -> Release:
+    """
+    Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4).
+
+    A failure counts as a lease that ended without its holder would (L3): how often work on an entry came to nothing is one number.
+    """
     row = holding.row
+    if is_failure:
+        row = row._replace(timeouts=min(row.timeouts + 1, TIMEOUTS_MAX))
     if process_date is None:
         process_date = max(now, row.insertion)
     elif process_date < row.insertion:

@@ -49,12 +49,19 @@ class Record(NamedTuple):
         return self.attribute >> 2 & 7
 
 
+Olds = list[bytes | None]
+"""The packed data before each change of a record; None where there was none."""
+WITH_OLD = 21
+"""The verb of a record that has it: [olds, [verb, *effect]] follow, with the op of that verb."""
+
+
 class Payload(NamedTuple):
     """What our own records hold."""
 
     behind: int
     changes: int
     effect: Effect
+    olds: Olds | None = None
 
 
 Encoder = Callable[[int, int, int, int, Effect], bytes]
@@ -72,6 +79,27 @@ def encoder(namespace: bytes, packer: msgpack.Packer | None = None) -> Encoder:
         data = pack((verb, behind, count, *effect))
         size = len(data) + 4
         record = pack_head(offset, names + 8 + size, timestamp, attribute, names, namespace, size) + data
+        return record + _pack_u32(crc32(record))
+
+    return encode
+
+
+def encoder_with_old(
+    namespace: bytes, olds_of: Callable[[Effect], Olds | None], packer: msgpack.Packer | None = None
+) -> Encoder:
+    """The same for a log that keeps the data before a change; `olds_of` finds it."""
+    usual = encoder(namespace, packer)
+    pack: Callable[[Any], bytes] = (packer or msgpack.Packer(autoreset=True)).pack
+
+    def encode(offset: int, timestamp: int, behind: int, count: int, effect: Effect) -> bytes:
+        olds = olds_of(effect)
+        if olds is None:
+            return usual(offset, timestamp, behind, count, effect)
+        verb, attribute = _ATTRIBUTES[type(effect)]
+        data = pack((WITH_OLD, behind, count, olds, (verb, *effect)))
+        size = len(data) + 4
+        head = HEAD.pack(offset, len(namespace) + 8 + size, timestamp, attribute, len(namespace))
+        record = head + namespace + _pack_u32(size) + data
         return record + _pack_u32(crc32(record))
 
     return encode
@@ -103,8 +131,13 @@ def payload(record: Record) -> Payload:
     try:
         parts: list[Any] = msgpack.unpackb(record.data, strict_map_key=False)
         verb, behind, count, *args = parts
+        olds = None
+        if verb == WITH_OLD:
+            olds, (verb, *args) = args
+            if len(olds) != count:
+                raise ValueError(f"{len(olds)} old values for {count} changes")
     except (ValueError, TypeError) as e:
         raise LogDamaged(f"the record at offset {record.offset} holds no effect: {e}") from e
     if type(behind) is not int or type(count) is not int or behind < 1 or count < 1:
         raise LogDamaged(f"the record at offset {record.offset} holds no effect: behind {behind!r}, count {count!r}")
-    return Payload(behind, count, from_list(verb, args))
+    return Payload(behind, count, from_list(verb, args), olds)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from journal.core import limits
+from journal.core.buckets import BUCKETS_DEFAULT, check_buckets
 from journal.core.merge import PRESETS
 from journal.core.periods import PERIODS
 from journal.core.schema import Schema
@@ -22,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset({"lock", "catalog"})
 MERGED = "_merged"
 """The name of what all merged journals of a store share; no journal can have it."""
-FIXED = frozenset({"merged", "timeline"})
+FIXED = frozenset({"buckets", "merged", "timeline"})
 SHARED = frozenset({
     "segment_bytes_max", "rotate", "rotate_bytes", "generations_max", "on_empty", "wipe", "log_age_max", "log_bytes_max",
     "compact",
@@ -58,8 +59,12 @@ class Settings:
     """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
     compact: bool = False
     """Whether the log stays when nobody follows it, with the last change of each key, for followers who come later."""
+    log_old: bool = False
+    """Whether the log keeps the data before a change as well, for followers: `event.old`. It makes records larger."""
     schema: Schema | None = None
     """What the data of entries has; a changed one takes effect with the next generation."""
+    buckets: int = BUCKETS_DEFAULT
+    """Into how many parts the keys are divided, for consumers that claim by ranges of them."""
     merged: bool = False
     """Whether it shares its generations, its log and its syncs with all other merged journals of the store."""
     timeline: str = "epoch-ms"
@@ -122,7 +127,9 @@ def _normal(name: str, value: Any) -> Any:
         case "schema":
             if value is not None and not isinstance(value, Schema):
                 raise Invalid(f"schema is {value!r}: it must be a journal.Schema or None")
-        case "merged" | "wipe" | "compact":
+        case "buckets":
+            return check_buckets(value)
+        case "merged" | "wipe" | "compact" | "log_old":
             if type(value) is not bool:
                 raise Invalid(f"{name} is {value!r}: it must be True or False")
         case "timeline":

@@ -6,7 +6,8 @@ They are copies: an Entry or a result says what was true when the call was answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 from journal.core import priority as priorities
@@ -56,13 +57,38 @@ class Flag:
 
 
 class PutResult(NamedTuple):
-    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale)."""
+    """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale); of a create
+    also "exists", of other verbs "moved" or "retried"."""
 
     outcome: str
     cursor: Cursor
     version: int
     process_date: int
     priority: int
+
+
+class Keeping(NamedTuple):
+    """An entry that keeps a generation: its key, and its process date or the end of its lease."""
+
+    key: UserKey
+    date: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the entries that were asked for, in the order of work; to be walked through like a list."""
+
+    entries: list[Entry]
+    has_more: bool
+    """Whether there are more."""
+    after: str | None
+    """Where to go on: `after=` of the next call. None when there are no more."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
 
 
 class Generation(NamedTuple):
@@ -72,6 +98,8 @@ class Generation(NamedTuple):
     state: str
     """"active", "draining", "closed" (only its log is left) or "gone"."""
     began: int
+    ended: int | None
+    """When the next one began; None: it is active."""
     last_offset: int
     entries: int
     processing: int
@@ -79,6 +107,12 @@ class Generation(NamedTuple):
     bytes: int
     kept_by: tuple[str, ...]
     """What keeps it: active, entries, leases, buried, followers, compact."""
+    first_entry: Keeping | None
+    """The entry that comes first, with its process date."""
+    last_lease: Keeping | None
+    """The lease that ends last, with its deadline."""
+    consumers: tuple[str, ...]
+    """The feed consumers that have not acknowledged all of it."""
 
 
 class Compacted(NamedTuple):
@@ -128,6 +162,29 @@ class PutOptions(NamedTuple):
     expiration: DateLike | None = None
     insertion_date: DateLike | None = None
     owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One move of a move_many: another date (absolute, or a delay from now on), another priority, or both."""
+
+    key: UserKey
+    _: KW_ONLY
+    process_date: DateLike | None = None
+    delay: DurationLike | None = None
+    priority: int | None = None
+    owner: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """One delete of a delete_many."""
+
+    key: UserKey
+    _: KW_ONLY
+    owner: str | None = None
+    version: int | None = None
 
 
 def entry_of(row: Row, status: str = "W", start: int = 0) -> Entry:

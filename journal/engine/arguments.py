@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from journal.core.keys import UserKey, key_bytes, primary_key
-from journal.core.limits import CONSUMER_BYTES_MAX, DATE_MAX, KEY_BYTES_MAX, OWNER_BYTES_MAX, REASON_BYTES_MAX
+from journal.core.buckets import Range
+from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, primary_key
+from journal.core.limits import (
+    CONSUMER_BYTES_MAX,
+    DATE_MAX,
+    GROUP_MAX,
+    KEY_BYTES_MAX,
+    NEVER,
+    OWNER_BYTES_MAX,
+    REASON_BYTES_MAX,
+)
 from journal.core.rows import Row, pack_data
 from journal.core.schema import Schema
+from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
 T = TypeVar("T")
+AVAILABLE = "A"
+"""The status of what waits and is due now; no entry carries it, since it changes with the time."""
 _ENTRY_HEAD = 44
 ENTRY_OVERHEAD_MAX = _ENTRY_HEAD + KEY_BYTES_MAX
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -160,6 +172,12 @@ def reason_text(reason: str) -> str:
     return reason
 
 
+def name_text(name: str, what: str, bytes_max: int) -> str:
+    """A name: of a flag, of a peer."""
+    _text(name, what, bytes_max, 1)
+    return name
+
+
 def _text(value: str, name: str, bytes_max: int, bytes_min: int) -> bytes:
     if not isinstance(value, str):
         raise Invalid(f"{name} must be a text, not {value!r}")
@@ -180,11 +198,57 @@ def lease_ms(lease: DurationLike) -> int:
     return ms
 
 
+def part_of(buckets: Range | None, settings: Settings) -> Range | None:
+    """The range of buckets that a consumer claims by; None: over all, also when it has all of them."""
+    if buckets is None:
+        return None
+    if not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
+    return None if len(buckets.within(settings.buckets)) == settings.buckets else buckets
+
+
 def status_of(status: str | None) -> str | None:
-    """W, P or None from what callers write."""
+    """W, P, A or None from what callers write."""
     if status is None:
         return None
-    known = {"W": "W", "P": "P", "waiting": "W", "processing": "P"}
+    known = {"W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE}
     if type(status) is not str or status not in known:
-        raise Invalid(f"status is {status!r}: it must be 'waiting' (W), 'processing' (P) or None for both")
+        raise Invalid(
+            f"status is {status!r}: it must be 'waiting' (W), 'processing' (P), 'available' (waiting, and due now) or None "
+            "for all"
+        )
     return known[status]
+
+
+def date_range(since: DateLike | None, until: DateLike | None) -> tuple[int, int]:
+    """The process dates from the first up to, and without, the second."""
+    return 0 if since is None else date_ms(since, "since"), NEVER if until is None else date_ms(until, "until")
+
+
+def limit_number(limit: int) -> int:
+    """How many entries a page may have."""
+    if type(limit) is not int or not 1 <= limit <= GROUP_MAX:
+        raise Invalid(f"limit is {limit!r}: it must be an int from 1 to {GROUP_MAX}")
+    return limit
+
+
+def page_start(after: str | None) -> bytes:
+    """Where a page begins, from what the one before it said."""
+    if after is None:
+        return b""
+    try:
+        primary = bytes.fromhex(after)
+    except (TypeError, ValueError):
+        primary = b""
+    if len(primary) != PRIMARY_BYTES:
+        raise Invalid(f"after is {after!r}: it must be what the page before this one has as `after`, or None")
+    return primary + b"\0"
+
+
+def bucket_bounds(buckets: Range | None, settings: Settings) -> tuple[bytes, bytes] | None:
+    """Between which slots the entries of a range of buckets are; None for all."""
+    if buckets is None:
+        return None
+    if not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, or None for all of them")
+    return buckets.murmurs(settings.buckets)

@@ -18,12 +18,13 @@ from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
 from journal.core.schema import Schema
+from journal.core.settings import Settings
 from journal.core.views import Put, PutOptions, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, checked, dates_of, row_of, wanted
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
-from journal.errors import Invalid, JournalError, NotOwner
+from journal.errors import Invalid, JournalError, Refused
 
 _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
@@ -31,21 +32,30 @@ TOGETHER_BYTES_MAX = 4096
 """Data of a put that goes into one record with those of other callers."""
 _USUAL = PutOptions()
 Find = Callable[[UserKey, bytes, int], life.Found]
+Rule = Callable[[life.Found, Row, Settings], life.Decision]
+"""What becomes of a put: `life.put`, or that of a create."""
 
 
-def put_many(p: Pipeline, find: Find, puts: list[Put], durability: str | None) -> list[PutResult | JournalError]:
+def creating(is_repeatable: bool) -> Rule:
+    """The rule of a create."""
+    return lambda found, new, _: life.create(found, new, is_repeatable=is_repeatable)
+
+
+def put_many(
+    p: Pipeline, find: Find, puts: list[Put], durability: str | None, rule: Rule, verb: str
+) -> list[PutResult | JournalError]:
     """Put a group; a result or an error for each."""
     if len(puts) > GROUP_MAX:
-        raise Invalid(f"put_many takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
+        raise Invalid(f"{verb} takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
     level = p.level_of(durability, p.level)
     while True:
         try:
-            return _put_many(p, find, puts, level)
+            return _put_many(p, find, puts, level, rule)
         except SchemaChanged:
             pass  # they are checked once more
 
 
-def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int) -> list[PutResult | JournalError]:
+def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
     limit = p.settings.entry_bytes_max
     schema = p.generations.schema
     plain = _plain(puts, limit) if schema is None else None
@@ -66,7 +76,7 @@ def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int) -> list[PutR
         slots = _all_new(p, [want.raw for _, want in wants])
         if slots is not None:
             return results, _insert(p, wants, slots, now, level, results)
-        return results, _decide_each(p, find, wants, now, level, results)
+        return results, _decide_each(p, find, wants, now, level, results, rule)
 
     return p.change(level, make)
 
@@ -142,7 +152,7 @@ def _wants(puts: list[Put], limit: int, results: list[Any], schema: Schema | Non
     size = 0
     for i, put in enumerate(puts):
         if type(put) is not Put:
-            raise Invalid(f"put_many takes journal.Put objects, not {put!r}")
+            raise Invalid(f"a group has journal.Put objects, not {put!r}")
         try:
             key, data = put.key, put.data
             if schema is not None or key is None:
@@ -224,7 +234,7 @@ def _insert(
 
 
 def _decide_each(
-    p: Pipeline, find: Find, wants: list[tuple[int, Wanted]], now: int, level: int, results: list[Any]
+    p: Pipeline, find: Find, wants: list[tuple[int, Wanted]], now: int, level: int, results: list[Any], rule: Rule
 ) -> int:
     """Decide one after the other over what is stored and what the group has decided before, then write one record."""
     seen: dict[UserKey, life.Found] = {}
@@ -251,8 +261,8 @@ def _decide_each(
             continue
         found = seen[want.key]
         try:
-            decision = life.put(found, row_of(want, found.slot, now, offset), p.settings)
-        except (Invalid, NotOwner) as e:
+            decision = rule(found, row_of(want, found.slot, now, offset), p.settings)
+        except (Invalid, Refused) as e:
             results[i] = e
             continue
         row = decision.row

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from journal.core import effects as fx
+from journal.core.buckets import bucket_of
 from journal.core.cursor import base_of, cursor_of
 from journal.core.events import events_of
 from journal.core.keys import UserKey, expiration_key, key_bytes, murmur, owner_key
@@ -21,13 +22,14 @@ from journal.engine.look import Look
 from journal.engine.merged import Merging
 from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.pipeline import Pipeline
+from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, list_segments
 from journal.engine.state import State
 from journal.errors import StorageError
 
 REPLAY_BYTES_MAX = 32 << 20
-_COMPARED = tuple(name for name in DATABASES if name != b"meta")
+_COMPARED = tuple(name for name in DATABASES if name not in (b"buckets", b"meta"))
 
 
 def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
@@ -45,7 +47,7 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
         for name, state in _states(p):
             found += [f"{name}: {line}" for line in _rows(state)]
             if not isinstance(p, Look):
-                found += [f"{name}: {line}" for line in (*_memory(state), *_homes(state))]
+                found += [f"{name}: {line}" for line in (*_memory(state), *_homes(state), *_ranges(state))]
         if isinstance(p, Look):
             return found + consumers
         found += [f"{p.name}: {line}" for line in _generations(p)]
@@ -104,6 +106,8 @@ def _rows(state: State) -> Iterator[str]:
         yield f"collisions: counted {collisions}, kept {state.collisions}"
     yield from _twins(state, keys)
     yield from _dependents(state, keys)
+    for rows in state.generations:
+        yield from _buckets(rows)
 
 
 def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
@@ -145,7 +149,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
 
 
 def _memory(state: State) -> Iterator[str]:
-    """What is in memory against the rows (leases H1, H3; order O1, O4)."""
+    """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
     processing = {primary: row for primary, row in stored.items() if row.status == PROCESSING}
@@ -154,6 +158,12 @@ def _memory(state: State) -> Iterator[str]:
     yield from _differ("worn leases in memory", worn, leases.worn)
     if {h.token for h in leases.by_primary.values()} != set(leases.by_token):
         yield "leases: the tokens differ from the primary keys"
+    by_consumer: dict[str, set[int]] = {}
+    for held in leases.by_token.values():
+        by_consumer.setdefault(held.consumer, set()).add(held.token)
+    for consumer, tokens in by_consumer.items():
+        if {held.token for held in leases.of(consumer)} != tokens:
+            yield f"leases: the index by consumer is wrong for {consumer!r}, who has {len(tokens)}"
     successors = {slot for slot, _ in state.rows(b"successors")}
     flagged = {h.primary[9:] for h in leases.by_primary.values() if h.has_successor}
     if successors != flagged:
@@ -173,6 +183,30 @@ def _memory(state: State) -> Iterator[str]:
             yield f"order: the waiting entry {primary.hex()} is below the mark and not among the returned"
         if primary < bound:
             yield f"order: the waiting entry {primary.hex()} is below the bound {bound.hex()}"
+
+
+def _buckets(rows: Rows) -> Iterator[str]:
+    """The index by bucket (bucketindex Y1)."""
+    index = rows.index
+    expected = set() if index is None else {index.key(p) for p, _ in rows.all(rows.entries) if p < index.upto}
+    yield from _differ(
+        f"buckets of generation {rows.order}", dict.fromkeys(expected, b""), dict(rows.all(rows.buckets))
+    )
+
+
+def _ranges(state: State) -> Iterator[str]:
+    """Every waiting entry is found by the orders of the ranges in use (inrange J1)."""
+    ranges = state.order
+    if not isinstance(ranges, Ranges):
+        return
+    for rows in state.generations:
+        if rows.index is None or not rows.index.is_complete:
+            yield f"buckets: ranges are in use, but generation {rows.order} is not indexed"
+        for primary, _ in rows.all(rows.entries):
+            bucket = bucket_of(primary, ranges.buckets, 9)
+            for order in ranges.all():
+                if bucket in order.part and primary not in state.leases.by_primary and not order.finds(rows, primary):
+                    yield f"order of the buckets {order.part}: the waiting entry {primary.hex()} would not be found"
 
 
 def _generations(p: Pipeline) -> Iterator[str]:

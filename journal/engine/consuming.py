@@ -14,18 +14,22 @@ from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
+from journal.core.buckets import Range
 from journal.core.cursor import cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import BuriedRow, Row, encode_row, place
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
-from journal.engine.arguments import consumer_name, lease_ms, listed, reason_text
+from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
+from journal.engine.building import enter_in
+from journal.engine.claiming import claim_one_in
 from journal.engine.commit import Kind
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
+from journal.engine.order import Order
 from journal.engine.side import Side
 from journal.engine.worker import work
 from journal.errors import Invalid, JournalError, KeyExists, LeaseLost, NotFound
@@ -49,24 +53,44 @@ class Consuming(Side):
 
     _consumer = ""
     """The last name that was checked."""
+    _part: Range | None = None
+    """The last range that was checked, and is not all buckets."""
 
     def claim(
-        self, *, consumer: str = "", lease: DurationLike | None = None, durability: str | None = None
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        durability: str | None = None,
+        buckets: Range | None = None,
     ) -> Lease | None:
         """
         Take the next entry that is due, under a lease; None when nothing is.
 
-        Priorities from `slow_from` on come only when nothing else is due.
+        Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
         """
+        if buckets is not None:
+            if buckets is not self._part:
+                part = part_of(buckets, self._p.settings)
+                if part is None:
+                    return self._claim_one(consumer, lease, durability, is_idle=True)
+                self._part = part
+            return claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)
         return self._claim_one(consumer, lease, durability, is_idle=True)
 
     def claim_many(
-        self, n: int, *, consumer: str = "", lease: DurationLike | None = None, durability: str | None = None
+        self,
+        n: int,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        durability: str | None = None,
+        buckets: Range | None = None,
     ) -> list[Lease]:
         """Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others."""
         if type(n) is not int or not 1 <= n <= GROUP_MAX:
             raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
-        return self._claim(n, consumer, lease, durability)
+        return self._claim(n, consumer, lease, durability, part_of(buckets, self._p.settings))
 
     def _claim_one(
         self, consumer: str, lease: DurationLike | None, durability: str | None, *, is_idle: bool
@@ -107,7 +131,7 @@ class Consuming(Side):
                 offset = p.append(effect, 1, now, level, is_essential=True)
             except JournalError:
                 if not p.is_broken:  # refused: the entry goes back into the order
-                    state.order.added(row.primary, len(state.leases))
+                    state.order.returned(row.primary, len(state.leases))
                 raise
             try:
                 held = state.claim_one(effect, row, offset)
@@ -123,17 +147,24 @@ class Consuming(Side):
             p.settle(settle_at)
         return Lease(self, held, row)
 
-    def _claim(self, n: int, consumer: str, lease: DurationLike | None, durability: str | None) -> list[Lease]:
+    def _claim(
+        self,
+        n: int,
+        consumer: str,
+        lease: DurationLike | None,
+        durability: str | None,
+        part: Range | None,
+    ) -> list[Lease]:
         p = self._p
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
         duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
-            now = p.enter()
-            rows = self._take(n, now, p.settings.slow_from)
+            now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
+            rows = self._take(order, n, now, p.settings.slow_from)
             if not rows:
-                rows = self._take(n, now, 256)
+                rows = self._take(order, n, now, 256)
             if not rows:
                 return []
             held, offset = self._lend(rows, consumer, now, now + duration, level)
@@ -144,15 +175,15 @@ class Consuming(Side):
             p.settle(settle_at)
         return [Lease(self, h, row) for h, row in zip(held, rows, strict=True)]
 
-    def _take(self, n: int, now: int, below: int) -> list[Row]:
-        """Up to `n` due entries, taken out of the order; those that expired unseen go on the way."""
+    def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
+        """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""
         p = self._p
         state = p.state
         rows: list[Row] = []
         while len(rows) < n:
             # Until their leases are written, an interrupt or an error would lose what was taken out of the order.
             p.is_broken = True
-            items = state.take(n - len(rows), now, below)
+            items = state.take(order, n - len(rows), now, below)
             if not items:
                 break
             for primary, value in items:
@@ -184,7 +215,8 @@ class Consuming(Side):
             )
         except JournalError:
             if not p.is_broken:  # refused: the entries go back into the order
-                p.state.order.added_many(sorted(row.primary for row in rows), len(p.state.leases))
+                for row in rows:
+                    p.state.order.returned(row.primary, len(p.state.leases))
             raise
         if deadline < p.timer_at:
             p.timer_soon(deadline)
@@ -291,9 +323,14 @@ class Consuming(Side):
         *,
         delay: DurationLike | None = None,
         process_date: DateLike | None = None,
+        failed: bool = False,
         durability: str | None = None,
     ) -> None:
-        """Give a lease back: the entry waits again, now, after a delay, or at a date."""
+        """
+        Give a lease back: the entry waits again, now, after a delay, or at a date.
+
+        `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
+        """
         if process_date is not None and delay is not None:
             raise Invalid("give process_date or delay, not both")
         date = None if process_date is None else date_ms(process_date, "process_date")
@@ -302,7 +339,7 @@ class Consuming(Side):
         def decide(held: Held, now: int, offset: int) -> fx.Effect:
             holding = self._p.state.holding(held)
             at = date if later is None else max(now + later, holding.row.insertion)
-            return life.release(holding, at, now, offset, self._p.settings)
+            return life.release(holding, at, now, offset, self._p.settings, is_failure=failed)
 
         self._end(token, decide, durability)
 
@@ -369,10 +406,15 @@ class Consuming(Side):
         raise NotFound(f"there is no buried entry with the key {key!r}")
 
     def work(
-        self, *, consumer: str = "", lease: DurationLike | None = None, stop: Event | None = None
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        stop: Event | None = None,
+        buckets: Range | None = None,
     ) -> Iterator[Lease]:
         """
-        Leases as they fall due, for ever: sleeps on the timer, does not poll.
+        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps on the timer, does not poll.
 
         Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
         slow entry (`slow_from`) comes only in a round that found nothing else.
@@ -382,7 +424,7 @@ class Consuming(Side):
         consumer_name(consumer)
         if lease is not None:
             lease_ms(lease)
-        return work(self, consumer, lease, stop)
+        return work(self, consumer, lease, stop, part_of(buckets, self._p.settings))
 
     def wake(self) -> None:
         """Have sleeping workers look around, e.g. after their `stop` was set."""

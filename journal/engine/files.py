@@ -96,6 +96,17 @@ def remove_tree(path: Path) -> None:
     os.rmdir(path)
 
 
+def write_all(fd: int, data: bytes | memoryview, position: int) -> None:
+    """Write all bytes: a write that takes a part of them is no error."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, position)
+        if written == 0:
+            raise StorageError("the disk took no bytes of a write")
+        position += written
+        view = view[written:]
+
+
 class OwnerLock:
     """LOCK: a flock, with the pid and start time of the owner for people and for the error message."""
 

@@ -29,7 +29,7 @@ from journal.core.periods import period_end
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.spans import Span
-from journal.core.views import Generation
+from journal.core.views import Generation, Keeping
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.levels import OS
@@ -38,6 +38,7 @@ from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
 from journal.engine.survivors import CARRY, survivors
+from journal.engine.telling import tell
 from journal.errors import StorageError, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
@@ -416,30 +417,17 @@ class Generations:
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_compacting(self) -> bool:
+        """Whether logs are kept for those who come later."""
+        return self._p.settings.compact
+
     def list(self) -> list[Generation]:
         """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""
-        p = self._p
-        by_order = {rows.order: rows for rows in p.state.generations}
-        return [self._view(k, by_order.get(k.order)) for k in self.kept]
+        return tell(self._p, self.kept, self._p.state.generations)
 
-    def _view(self, k: Kept, rows: Rows | None) -> Generation:
-        p = self._p
-        state = "active" if k.last is None else "draining" if k.has_rows else "closed" if k.has_log else "gone"
-        last = p.log.end.offset - 1 if k.last is None else k.last
-        if rows is None:
-            return Generation(k.order, state, k.began, last, 0, 0, 0, 0, self._log_keeps(k))
-        processing = self._processing(rows)
-        entries, buried = rows.size(), rows.size(b"buried")
-        keeps = ("active",) if k.last is None else tuple(
-            name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
-        )  # fmt: skip
-        if k.last is not None:
-            keeps += self._log_keeps(k)
-        return Generation(k.order, state, k.began, last, entries, processing, buried, rows.file.used_bytes(), keeps)
-
-    def _log_keeps(self, k: Kept) -> tuple[str, ...]:
-        """Why a generation has its log still."""
-        return () if not k.has_log else ("compact",) if self._p.settings.compact else ("followers",)
-
-    def _processing(self, rows: Rows) -> int:
-        return sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)
+    def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
+        """How many entries of a generation are under a lease, and the one whose lease ends last."""
+        held = [held for held in self._p.state.leases.by_token.values() if held.home is rows]
+        last = max(held, key=lambda each: each.deadline, default=None)
+        return len(held), None if last is None else Keeping(last.key, last.deadline)

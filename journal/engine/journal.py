@@ -11,33 +11,38 @@ from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
-from journal.core import spans
+from journal.core.buckets import Range
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
-from journal.core.limits import NEVER
+from journal.core.limits import FLAG_BYTES_MAX
 from journal.core.schema import Schema
 from journal.core.settings import Settings
-from journal.core.times import DateLike, date_ms
-from journal.core.views import Buried, Compacted, Entry, Generation, buried_of, entry_of
-from journal.engine.arguments import consumer_name, status_of
-from journal.engine.consuming import Consuming
+from journal.core.times import DateLike
+from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.following import Following
 from journal.engine.lease import Lease
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.peers import FLAG as DRIFT
+from journal.engine.peers import Peers
+from journal.engine.picking import Picking
 from journal.engine.pipeline import Pipeline
 from journal.engine.producing import Producing
+from journal.engine.reading import Reading
 from journal.engine.reads import Reads
+from journal.engine.rotating import Rotating
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Consuming, Following):
+class Journal(Producing, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
         super().__init__(pipeline)
         self._timers = Timers(pipeline)
         self._reads = Reads(pipeline)
+        self._peers = Peers() if peers is None else peers
 
     @property
     def settings(self) -> Settings:
@@ -53,6 +58,12 @@ class Journal(Producing, Consuming, Following):
             self._p.generations.schedule()
             self._p.look_at_settings()
             self._p.hold_log()
+
+    def now(self) -> int:
+        """The engine's time, by which entries fall due and leases end; in ms since the epoch."""
+        if self._p.trouble is not None:
+            raise self._p.trouble
+        return self._p.time.now()
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"
@@ -83,14 +94,20 @@ class Journal(Producing, Consuming, Following):
 
         Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
         """
-        return self._reads.scan(status_of(status), *self._range(since, until))
+        return self._reads.scan(status_of(status), *date_range(since, until))
 
-    def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
-        """How many entries there are."""
-        return self._reads.count(status_of(status), *self._range(since, until))
-
-    def _range(self, since: DateLike | None, until: DateLike | None) -> tuple[int, int]:
-        return 0 if since is None else date_ms(since, "since"), NEVER if until is None else date_ms(until, "until")
+    def count(
+        self,
+        *,
+        status: str | None = None,
+        since: DateLike | None = None,
+        until: DateLike | None = None,
+        owner: str | None = None,
+        consumer: str | None = None,
+        buckets: Range | None = None,
+    ) -> int:
+        """How many entries there are, with `since <= process date < until`; see `select` for what else may be asked for."""
+        return self._reads.count(self._filter(status, since, until, owner, consumer, buckets))
 
     def leases(self, *, consumer: str | None = None) -> list[Lease]:
         """The active leases, of one consumer or of all, by deadline: a consumer that restarts finds its own here."""
@@ -99,7 +116,8 @@ class Journal(Producing, Consuming, Following):
         p = self._p
         with p.lock:
             p.enter()
-            held = [h for h in p.state.leases.by_token.values() if consumer is None or h.consumer == consumer]
+            leases = p.state.leases
+            held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
             held.sort(key=lambda h: (h.deadline, h.token))
             return [Lease(self, h, p.state.entry(h.primary)) for h in held]
 
@@ -111,48 +129,39 @@ class Journal(Producing, Consuming, Following):
             rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
         return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
 
-    # -- generations --------------------------------------------------------------------------------------------------
+    # -- what people must look at -------------------------------------------------------------------------------------
 
-    def generations(self) -> list[Generation]:
-        """The periods of this journal, oldest first, with what keeps each."""
+    def raise_flag(self, name: str, message: str, *, durability: str | None = None) -> None:
+        """Have a person look at something: raise a flag, or raise it once more; `store.flags()` shows it until it is lowered."""
+        name_text(name, "name", FLAG_BYTES_MAX)
+        reason_text(message)
         p = self._p
-        with p.lock:
-            p.enter()
-            return p.generations.list()
+        level = p.level_of(durability, p.level)
 
-    def distance(self, a: Cursor, b: Cursor) -> int:
-        """How many changes come after `a`, up to `b`; negative when `b` is before `a`. Gone generations count too."""
-        return spans.distance(a, b, self._spans())
+        def make() -> tuple[None, int]:
+            now = p.enter()
+            effect = fx.Raise(name, message, now)
+            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
 
-    def shift(self, cursor: Cursor, n: int) -> Cursor:
-        """The cursor `n` changes later, or earlier when `n` is negative."""
-        return spans.shift(cursor, n, self._spans())
+        p.change(level, make)
 
-    def lag(self, cursor: Cursor) -> int:
-        """How many changes come after a cursor."""
-        return spans.lag(cursor, self._spans())
+    def measure_drift(self, peer: str, t0: float, t1: float, t2: float, t3: float) -> bool:
+        """
+        Take a round trip between the engine and a producer or consumer into `store.drifts`; whether that one's clock is off.
 
-    def _spans(self) -> list[spans.Span]:
-        p = self._p
-        with p.lock:
-            p.enter()
-            return p.generations.spans()
+        t0 and t3 are the engine's time (`now()`) before the question and after the answer, t1 and t2 the peer's when it got the
+        one and gave the other, in ms. Who is found to be off raises the flag "drift" here.
+        """
+        message = self._peers.measure(peer, t0, t1, t2, t3)
+        if message is not None and self._p.is_writable:
+            self.raise_flag(DRIFT, message)
+        with self._peers.lock:
+            return peer in self._peers.drifts.flagged
 
     @property
     def schema(self) -> Schema | None:
         """All fields that the data may have: the union over the generations that are left."""
         return self._p.generations.union()
-
-    def rotate(self) -> Generation:
-        """Begin a new generation now; the active one."""
-        p = self._p
-        p.level_of(None, p.level)
-        p.keeper.call(p.generations.rotate)
-        return self.generations()[-1]
-
-    def compact(self) -> Compacted:
-        """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""
-        return self._p.compaction.now()
 
     # -- durability ---------------------------------------------------------------------------------------------------
 

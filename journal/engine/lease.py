@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from journal.core.keys import UserKey, unpack_place
-from journal.core.rows import Row, unpack_data
+from journal.core.keys import UserKey
+from journal.core.rows import Row, place, unpack_data
 from journal.core.times import DateLike, DurationLike
 from journal.errors import LeaseLost
 
@@ -23,23 +23,56 @@ class Lease:
     """
 
     __slots__ = (
-        "_is_ended", "_journal", "consumer", "data", "deadline", "key", "priority", "process_date", "timeouts", "token",
-        "version",
+        "_held", "_is_ended", "_journal", "data", "deadline", "insertion_date", "key", "token", "version",
     )  # fmt: skip
 
     def __init__(self, journal: Consuming, held: Held, row: Row) -> None:
         self._journal = journal
+        self._held = held
         self._is_ended = False
         self.key: UserKey = held.key
         self.data: Any = unpack_data(row.data)
-        self.priority: int
-        self.process_date: int
-        self.priority, self.process_date = unpack_place(held.primary)
         self.deadline: int = held.deadline
         self.token: int = held.token
-        self.timeouts: int = held.timeouts
         self.version: int = held.version
-        self.consumer: str = held.consumer
+        self.insertion_date: int = row[1]
+
+    # What never changes under a lease is not copied for each claim: it is read by those who ask.
+
+    @property
+    def priority(self) -> int:
+        """Of the entry; the smallest comes first."""
+        return place(self._held.primary)[0]
+
+    @property
+    def process_date(self) -> int:
+        """When the entry fell due."""
+        return place(self._held.primary)[1]
+
+    @property
+    def consumer(self) -> str:
+        """Who holds it."""
+        return self._held.consumer
+
+    @property
+    def start(self) -> int:
+        """When it was claimed."""
+        return self._held.start
+
+    @property
+    def timeouts(self) -> int:
+        """How many leases of the entry were lost before."""
+        return self._held.timeouts
+
+    @property
+    def owner(self) -> str | None:
+        """The producer group of the entry."""
+        return self._held.owner.decode() or None
+
+    @property
+    def expiration(self) -> int:
+        """When the entry is no longer wanted, unless it is under a lease; 0: never."""
+        return self._held.expiration
 
     def done(self, *, durability: str | None = None) -> None:
         """The work is finished: the entry goes. Repeating it is harmless."""
@@ -52,10 +85,15 @@ class Lease:
         return self.deadline
 
     def release(
-        self, *, delay: DurationLike | None = None, process_date: DateLike | None = None, durability: str | None = None
+        self,
+        *,
+        delay: DurationLike | None = None,
+        process_date: DateLike | None = None,
+        failed: bool = False,
+        durability: str | None = None,
     ) -> None:
-        """Give the entry back: it waits again, now or later."""
-        self._journal.release(self.token, delay=delay, process_date=process_date, durability=durability)
+        """Give the entry back: it waits again, now or later; `failed`: an attempt that counts (`timeouts`)."""
+        self._journal.release(self.token, delay=delay, process_date=process_date, failed=failed, durability=durability)
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:

@@ -1,10 +1,13 @@
 """
-The active leases, in memory: by primary key, by token, by deadline.
+The active leases, in memory: by primary key, by token, by deadline, by consumer.
 
 H1  `by_primary` and `by_token` hold the same leases; each has exactly one entry under it.
 H2  The deadline heap holds each lease under its deadline or an earlier one, and at most as many stale items as leases.
 H3  `worn` holds the lease rows of entries that wait again after a timeout.
 H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writes them. Most leases end before that.
+H5  The index by consumer is made and brought up to date by who asks, since claims and dones come much more often. It has all
+    leases with a token up to `_indexed`, and some that have ended: at most as many as there are leases, and TRIM_FROM.
+    Tokens only grow, so what is missing stands at the end of `by_token`.
 """
 
 from __future__ import annotations
@@ -85,6 +88,12 @@ class Leases:
         self.worn: dict[bytes, LeaseRow] = {}
         self.unsaved: dict[bytes, Held] = {}
         self._deadlines: list[tuple[int, int]] = []
+        self._forget_consumers()
+
+    def _forget_consumers(self) -> None:
+        self._by_consumer: dict[str, dict[int, Held]] = {}
+        self._indexed = -1
+        self._indexed_size = 0
 
     def __len__(self) -> int:
         return len(self.by_token)
@@ -119,6 +128,29 @@ class Leases:
         del self.by_token[held.token]
         self.unsaved.pop(primary, None)
         return held
+
+    def of(self, consumer: str) -> list[Held]:
+        """The leases of one consumer (H5)."""
+        self._index()
+        if self._indexed_size > 2 * len(self.by_token) + TRIM_FROM:
+            self._forget_consumers()
+            self._index()
+        found = self._by_consumer.pop(consumer, {})
+        active = {token: held for token, held in found.items() if token in self.by_token}
+        self._indexed_size -= len(found) - len(active)
+        if active:
+            self._by_consumer[consumer] = active
+        return list(active.values())
+
+    def _index(self) -> None:
+        """Have all leases in the index by consumer."""
+        last = self._indexed
+        for held in reversed(self.by_token.values()):
+            if held.token <= last:
+                break
+            self._by_consumer.setdefault(held.consumer, {})[held.token] = held
+            self._indexed_size += 1
+            self._indexed = max(self._indexed, held.token)
 
     def next_deadline(self) -> int | None:
         """The earliest deadline."""

@@ -29,7 +29,7 @@ from pathlib import Path
 from journal.core.effects import Effect
 from journal.core.limits import NEVER, RECORD_BYTES_MAX
 from journal.core.record import encoder
-from journal.engine.files import open_file, storage_error, sync_directory
+from journal.engine.files import open_file, storage_error, sync_directory, write_all
 from journal.engine.segments import (
     SEGMENT_BYTES_FIRST,
     UNNAMED,
@@ -132,7 +132,7 @@ class Log:
                 stop = end.position if first == end.segment else os.fstat(fd).st_size
                 while begin < stop:
                     piece = os.pread(fd, min(1 << 20, stop - begin), begin)
-                    _write_all(fd, piece, begin)
+                    write_all(fd, piece, begin)
                     begin += len(piece)
                 if first == end.segment:
                     self._clear_behind(end)
@@ -229,7 +229,7 @@ class Log:
         return Place(self.next_offset - self.base, self.first, self.position)
 
     def _write(self, data: bytes, position: int) -> None:
-        _write_all(self.fd, data, position)
+        write_all(self.fd, data, position)
 
     # -- space ------------------------------------------------------------------------------------------------------
 
@@ -390,19 +390,9 @@ class Log:
         self.fd = self.sync_fd = -1
 
 
-def _write_all(fd: int, data: bytes | memoryview, position: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(fd, view, position)
-        if written == 0:
-            raise StorageError("the disk took no bytes of a write")
-        position += written
-        view = view[written:]
-
-
 def _zero(fd: int, begin: int, end: int) -> None:
     zeros = bytes(min(end - begin, 1 << 20))
     while begin < end:
         piece = min(len(zeros), end - begin)
-        _write_all(fd, memoryview(zeros)[:piece], begin)
+        write_all(fd, memoryview(zeros)[:piece], begin)
         begin += piece

@@ -20,7 +20,7 @@ from journal.core.limits import NEVER
 from journal.core.rows import PROCESSING
 from journal.core.schema import Schema
 from journal.core.spans import Span
-from journal.core.views import Generation
+from journal.core.views import Keeping
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
@@ -60,9 +60,10 @@ class MergedGenerations(Generations):
     def _move(self, name: bytes, effect: fx.Carry, now: int) -> None:
         self._p.write_for(name, effect, 1, now)
 
-    def _processing(self, rows: Rows) -> int:
+    def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
+        """How many entries of a generation are under a lease; which one ends last only its journal knows."""
         self._p.state.save_leases()
-        return sum(1 for _, value in rows.all(rows.leases) if value[4] == PROCESSING)
+        return sum(1 for _, value in rows.all(rows.leases) if value[4] == PROCESSING), None
 
 
 class MemberGenerations(Generations):
@@ -103,6 +104,13 @@ class MemberGenerations(Generations):
         return True
 
     @property
+    def blank(self) -> dict[str, None] | None:  # type: ignore[override]
+        """All fields of the schemas, with None."""
+        if self._seen is not self.kept:
+            self.look_at_schema()
+        return self._blank
+
+    @property
     def disposal(self) -> Disposal:  # type: ignore[override]
         """Where given up files go."""
         return self._shared.generations.disposal
@@ -124,7 +132,7 @@ class MemberGenerations(Generations):
         if schema != self._schema:  # the same one stays: who has checked data with it need not do it again
             self._schema = schema
         union = self.union()
-        self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
+        self._blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
 
     def _schema_at(self, order: int) -> dict[str, object] | None:
         return next((step.schema for step in reversed(self.steps) if step.order <= order), None)
@@ -163,17 +171,10 @@ class MemberGenerations(Generations):
         """The log that all share, as a row of generations."""
         return self._shared.generations.spans()
 
-    def list(self) -> list[Generation]:
-        """All that the catalog knows, with the entries of this journal."""
-        own = {rows.order: rows for rows in self._p.state.generations}
-        found = []
-        for each in self._shared.generations.list():
-            rows = own.get(each.order)
-            if rows is not None:
-                processing = sum(1 for held in self._p.state.leases.by_token.values() if held.home is rows)
-                each = each._replace(entries=rows.size(), processing=processing, buried=rows.size(b"buried"))
-            found.append(each)
-        return found
+    @property
+    def is_compacting(self) -> bool:
+        """Whether logs are kept for those who come later."""
+        return self._shared.settings.compact
 
 
 class MemberConsumers(Consumers):

@@ -26,12 +26,14 @@ from journal.core.limits import NEVER
 from journal.core.record import encoder
 from journal.core.settings import Settings
 from journal.engine.commit import Kind
+from journal.engine.due import Due
 from journal.engine.generations import Kept
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.look import Look
 from journal.engine.member import MemberConsumers, MemberGenerations, MergedGenerations
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.olds import encoder_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
@@ -141,7 +143,7 @@ class Sequence(Merging):
         """In a forked child."""
         super().abandon_after_fork(error)
         for member in self.members.values():
-            member.due = threading.Condition(self.lock)
+            member.due = Due(self.lock)
 
 
 class _Shared:
@@ -183,7 +185,7 @@ class Member(Pipeline):
         self.checkpoints, self.commit = shared.checkpoints, shared.commit
         self.retention, self.compaction = shared.retention, shared.compaction
         self.map_bytes = shared.map_bytes
-        self.due = threading.Condition(shared.lock)
+        self.due = Due(shared.lock)
         self.sleeping = {}
         self.timer_at = NEVER
         self.tick = lambda now: None
@@ -196,6 +198,11 @@ class Member(Pipeline):
         with shared.lock:
             self._refresh()
         self.look_at_settings()
+
+    def look_at_settings(self) -> None:
+        """The settings or the schema changed."""
+        super().look_at_settings()
+        self._encode = encoder_of(self, self.own, self.shared.packer)
 
     def begin(self) -> None:
         """The journal is complete: its timers begin. Under the lock."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 from journal.core.settings import Settings
-from journal.core.views import Compacted, Generation
 from journal.engine.consumers import Consumers
 from journal.engine.following import Following
 from journal.engine.member import MemberConsumers
 from journal.engine.merged import Merging
 from journal.engine.prefixed import counts_in
+from journal.engine.rotating import Rotating
 
 
-class MergedJournals(Following):
+class MergedJournals(Following, Rotating):
     """The generations, the log and the settings that merged journals share; its feed has the changes of all of them."""
 
     _p: Merging
@@ -44,24 +44,6 @@ class MergedJournals(Following):
                     if counts[b"entries"]:
                         found[name.decode()] = found.get(name.decode(), 0) + counts[b"entries"]
             return dict(sorted(found.items()))
-
-    def rotate(self) -> Generation:
-        """Begin a new generation now; the active one."""
-        p = self._p
-        p.level_of(None, p.level)
-        p.keeper.call(p.generations.rotate)
-        return self.generations()[-1]
-
-    def compact(self) -> Compacted:
-        """Compact the log now, see Journal.compact; needs `compact=True`."""
-        return self._p.compaction.now()
-
-    def generations(self) -> list[Generation]:
-        """What the catalog still knows of the generations, oldest first, with the entries of all journals."""
-        p = self._p
-        with p.lock:
-            p.enter()
-            return p.generations.list()
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes of what is shared."""

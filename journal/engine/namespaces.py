@@ -14,6 +14,7 @@ M3  A state is used by `state_of` only: it may have been made before a commit, a
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import partial
 
 from journal.core.effects import Effect
 from journal.engine.prefixed import PrefixedRows, behind, name_in
@@ -48,6 +49,7 @@ class Namespaces(State):
         state = self.states.get(name)
         if state is None:
             state = self.states[name] = State(self._views(name, {}), finished=self.finished)
+            state.on_index = partial(self.touched.__setitem__, name, state)
             self._epochs[name] = self.epoch
             state.load()
             state.rebuild_order()
@@ -92,6 +94,8 @@ class Namespaces(State):
 
     def load(self) -> Place:
         """Forget all states; the place in the log up to which the rows are applied."""
+        for state in self.states.values():
+            state.order.clear()  # wakes who sleeps on a range of it
         self.states.clear()
         self.touched.clear()
         self._epochs.clear()

@@ -39,7 +39,7 @@ from journal.core.cursor import Cursor
 from journal.core.effects import DELETE, UPDATE
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, Record, decode
 from journal.core.settings import MERGED
-from journal.engine.files import check_own, make_directory, open_file, storage_error, sync_directory
+from journal.engine.files import check_own, make_directory, open_file, storage_error, sync_directory, write_all
 from journal.engine.segments import UNNAMED, fields_of, list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
 
@@ -210,13 +210,10 @@ class OffsetLog:
         try:
             fd = open_file(path)
             try:
-                written = os.pwrite(fd, data, self._position)
-                if written != len(data):
-                    self._is_suspect = True  # whole records of a write that failed must not follow later ones
-                    raise StorageError(f"{path} took {written} of {len(data)} bytes: is the disk full?")
                 try:
+                    write_all(fd, data, self._position)
                     os.fdatasync(fd)
-                except OSError:
+                except (OSError, StorageError):
                     self._is_suspect = True  # J4
                     raise
             finally:
@@ -239,8 +236,7 @@ class OffsetLog:
             unnamed.unlink(missing_ok=True)
             fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                if os.pwrite(fd, data, 0) != len(data):
-                    raise StorageError(f"{unnamed} did not take {len(data)} bytes: is the disk full?")
+                write_all(fd, data, 0)
                 os.fsync(fd)
             finally:
                 os.close(fd)

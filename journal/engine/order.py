@@ -115,11 +115,19 @@ class Order:
         if head is not None and head <= primary:
             return
         self._heads[priority] = primary
-        heappush(self._future, (_date(primary), priority))
+        heappush(self._future, (date_of(primary), priority))
         if len(self._future) > FUTURE_MAX:
-            heads = self._heads.items() if isinstance(self._heads, dict) else enumerate(self._heads)
-            self._future = [(_date(head), p) for p, head in heads if head is not None and not self._ready >> p & 1]
-            heapify(self._future)
+            self._trim_future()
+
+    def returned(self, primary: bytes, leases: int) -> None:
+        """An entry that was taken waits again, where it was."""
+        self.added(primary, leases)
+
+    def _trim_future(self) -> None:
+        """Drop what the heap holds of heads that have changed."""
+        heads = self._heads.items() if isinstance(self._heads, dict) else enumerate(self._heads)
+        self._future = [(date_of(head), p) for p, head in heads if head is not None and not self._ready >> p & 1]
+        heapify(self._future)
 
     def added_many(self, primaries: list[bytes], leases: int) -> None:
         """The same for many, sorted: most are above the mark, where nothing is to be done."""
@@ -233,7 +241,7 @@ class Order:
             if head is None:
                 self._marks[priority] = None
             else:
-                heappush(future, (_date(head), priority))
+                heappush(future, (date_of(head), priority))
         return None
 
     def _find(self, priority: int, entries: Entries, processing: Container[bytes]) -> bytes | None:
@@ -268,19 +276,19 @@ class Order:
         """When the next entry falls due, or fell due; None when nothing waits."""
         head = self._due(now, entries, processing, 256)
         if head is not None:
-            return _date(head)
+            return date_of(head)
         # A bound in the heap may be stale: let its priority show its head as if its date had come.
         while self._future:
             date, priority = self._future[0]
             head = self._find(priority, entries, processing)
-            if head is not None and _date(head) == date:
+            if head is not None and date_of(head) == date:
                 return date
             heappop(self._future)
             self._heads[priority] = head
             if head is None:
                 self._marks[priority] = None
             else:
-                heappush(self._future, (_date(head), priority))
+                heappush(self._future, (date_of(head), priority))
         return None
 
     def mark_of(self, priority: int) -> tuple[bytes | None, list[bytes], bytes]:
@@ -288,6 +296,7 @@ class Order:
         return self._marks[priority], list(self._returned[priority]), self._beyond.get(priority, b"")
 
 
-def _date(primary: bytes) -> int:
+def date_of(primary: bytes) -> int:
+    """The process date in a primary key."""
     date: int = unpack_place(primary)[1]
     return date

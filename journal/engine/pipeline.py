@@ -30,11 +30,13 @@ from journal.engine.commit import GroupCommit, Kind, NotHere
 from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
+from journal.engine.due import Due
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
+from journal.engine.olds import encoder_of
 from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
@@ -78,7 +80,7 @@ class Pipeline:
         self.level, self.claim_level = level, claim_level
         self.is_writable = True
         self.lock = threading.Lock()
-        self.due = threading.Condition(self.lock)
+        self.due = Due(self.lock)
         self.followers: tuple[threading.Event, ...] = ()
         """Set when there may be more to read in the log."""
         self.sleeping: dict[object, int] = {}
@@ -98,17 +100,15 @@ class Pipeline:
         self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
-        self.commit = GroupCommit(self.log, self.lock, name, self._put_together, self._failed, self.tell)
+        self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
         self.map_bytes = map_bytes
-        self.plain_bytes_max = 0
-        """How much packed data a put without options may have; 0 when there is a schema, which must look first."""
+        self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
         """Who follows the log under a name."""
         self.retention = Retention(self)
         self.compaction = Compaction(self)
-        self._sync_s = sync_s
-        self._is_sync_scheduled = False
+        self._sync_s, self._is_sync_scheduled = sync_s, False
         self._armed_at = NEVER
 
     # -- opening and closing, on the keeper ---------------------------------------------------------------------------
@@ -119,8 +119,10 @@ class Pipeline:
 
     def log_of(self, order: int) -> Log:
         """The log of a generation, not opened yet."""
-        directory = self.directory(order) / "log"
-        return Log(directory, self.name.encode(), self.settings.segment_bytes_max, base_of(order))
+        directory, namespace = self.directory(order) / "log", self.name.encode()
+        made = Log(directory, namespace, self.settings.segment_bytes_max, base_of(order))
+        made.encode = encoder_of(self, namespace)
+        return made
 
     def open(self, digests: dict[int, int | None], *, is_deep: bool) -> None:
         """Open the rows of all generations and replay what the log has after them."""
@@ -213,7 +215,7 @@ class Pipeline:
         """In a forked child: refuse everything, take no lock, touch no file that the parent uses."""
         self.trouble = error
         self.lock = threading.Lock()
-        self.due = threading.Condition(self.lock)
+        self.due = Due(self.lock)
         self.commit.abandon_after_fork()
         self.consumers.abandon_after_fork()
         self.log.close()
@@ -315,7 +317,7 @@ class Pipeline:
     def _rouse(self, now: int) -> None:
         next_due = self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
-            self.due.notify_all()
+            self.due.notify(len(self.sleeping))
 
     def tell(self) -> None:
         """Wake who follows the log."""
@@ -328,13 +330,11 @@ class Pipeline:
         synced = self.log.synced
         return synced if synced < self.full_requested else self.log.last_in_os
 
-    def _put_together(self, puts: list[Any]) -> list[Any]:
-        return self.put_together(puts)
-
     def look_at_settings(self) -> None:
         """The settings or the schema changed."""
         limit = self.settings.entry_bytes_max - ENTRY_OVERHEAD_MAX
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
+        self.log.encode = encoder_of(self, self.log.namespace)
 
     def hold_log(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""

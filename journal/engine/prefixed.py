@@ -2,13 +2,14 @@
 The rows of one journal among many that share a generation's file: a view that puts the journal's name in front.
 
     entries   <name> ":" <priority> <process date> <slot> -> entry        and so in all other sub-databases
-    meta      <name> ":counts" -> msgpack [entries, buried, successors, collisions]
+    meta      <name> ":counts" -> msgpack [entries, buried, successors, collisions]; <name> ":indexed"
 
 A name has no ":" in it, so no journal's rows begin like another's. What is seen through the view has the keys of a
 journal that has the file for itself: rules, effects and checksums know nothing of the name.
 
 B1  LMDB counts rows of a sub-database, not of a journal: the view counts as it puts and deletes, and keeps the counts in
     the same commit as the rows.
+B2  A journal without rows in a generation has nothing in its `meta`; its index, which is empty, begins anew.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import msgpack
 
+from journal.engine.bucketindex import BucketIndex
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
 from journal.errors import StoreDamaged
@@ -86,6 +88,14 @@ class PrefixedCursor:
             if not key.startswith(prefix):
                 return
             yield key[skip:], value
+
+    def keys(self) -> Iterator[bytes]:
+        """The same without the values."""
+        prefix, skip = self._prefix, self._skip
+        for key in self._cursor.iternext(keys=True, values=False):
+            if not key.startswith(prefix):
+                return
+            yield key[skip:]
 
     def getmulti(self, keys: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """Those of these rows that there are."""
@@ -169,6 +179,7 @@ class PrefixedRows(Rows):
     def load(self) -> tuple[Place, int]:
         """Read the counts; the place is the file's to tell."""
         self.is_changed = False
+        self.index = BucketIndex.loaded(self)
         kept = self.get(_COUNTS, db=self.meta)
         try:
             *counts, self.collisions = (0, 0, 0, 0) if kept is None else msgpack.unpackb(kept)
@@ -179,13 +190,22 @@ class PrefixedRows(Rows):
 
     def keep_counts(self) -> None:
         """Write the counts, when they have changed; a commit follows."""
-        if self.is_changed:
-            self.is_changed = False
-            counts = msgpack.packb((*self._counts.values(), self.collisions))
-            if any(self._counts.values()):
-                self.put(_COUNTS, counts, db=self.meta)
-            else:
-                self.delete(_COUNTS, db=self.meta)
+        if not self.is_changed:
+            return
+        self.is_changed = False
+        if any(self._counts.values()):
+            self.put(_COUNTS, msgpack.packb((*self._counts.values(), self.collisions)), db=self.meta)
+            if self.index is not None:
+                self.index.keep()
+        else:  # B2
+            self.delete(_COUNTS, db=self.meta)
+            if self.index is not None:
+                self.index.forget()
+
+    def names(self, database: Any, start: bytes = b"") -> Iterator[bytes]:
+        """The keys of a sub-database from `start` on, without the journal's name."""
+        cursor: PrefixedCursor = self.cursor(db=database)
+        return cursor.keys() if cursor.set_range(start) else iter(())
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows this journal has in a sub-database."""

@@ -1,5 +1,5 @@
 """
-The producing side of a journal: put, create, put_many, move, delete.
+The producing side of a journal: put, create, move, delete, and groups of each.
 
 Each verb checks its arguments, takes the lock, lets the pure rules decide on what is stored, hands the effect to the
 pipeline, and waits outside of the lock until its record is as durable as was asked.
@@ -15,31 +15,29 @@ from journal.core import effects as fx
 from journal.core import life
 from journal.core import priority as priorities
 from journal.core.cursor import Cursor, cursor_of
-from journal.core.keys import UserKey, key_bytes, pack_place
+from journal.core.keys import UserKey, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
 from journal.core.schema import Schema
-from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import Put, PutResult
+from journal.core.times import DateLike, DurationLike
+from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
     SchemaChanged,
     Wanted,
-    check_priority,
     checked,
     dates_of,
     listed,
-    owner_bytes,
     row_of,
-    version_number,
     wanted,
 )
-from journal.engine.bulk import TOGETHER_BYTES_MAX, put_many, put_together
+from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, creating, put_many, put_together
 from journal.engine.commit import Kind
+from journal.engine.groups import change_many, change_one, deleting, moving
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
-from journal.errors import Invalid, JournalError
+from journal.errors import JournalError
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
 """process_date, delay, expiration, insertion_date, owner"""
@@ -103,7 +101,7 @@ class Producing(Side):
             except SchemaChanged:
                 pass  # it has a schema by now, and must be checked
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, is_create=False)
+        return self._put_any(key, data, priority, options, durability, life.put)
 
     def create(
         self,
@@ -116,11 +114,17 @@ class Producing(Side):
         expiration: DateLike | None = None,
         insertion_date: DateLike | None = None,
         owner: str | None = None,
+        is_repeatable: bool = False,
         durability: str | None = None,
     ) -> PutResult:
-        """Add an entry; KeyExists when there is one with this key."""
+        """
+        Add an entry; KeyExists when there is one with this key.
+
+        With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: who got no
+        answer asks again. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
+        """
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, is_create=True)
+        return self._put_any(key, data, priority, options, durability, creating(is_repeatable))
 
     def _put_any(
         self,
@@ -129,8 +133,7 @@ class Producing(Side):
         priority: int,
         options: Options,
         durability: str | None,
-        *,
-        is_create: bool,
+        rule: Rule,
     ) -> PutResult:
         """A put or a create, whatever its arguments are."""
         p = self._p
@@ -139,9 +142,9 @@ class Producing(Side):
         want = wanted(stored_key, stored, priority, *options, p.settings.entry_bytes_max)
         level = p.level_of(durability, p.level)
         try:
-            return p.change(level, self._put, want, level, is_create, schema)
+            return p.change(level, self._put, want, level, rule, schema)
         except SchemaChanged:
-            return self._put_any(key, data, priority, options, durability, is_create=is_create)
+            return self._put_any(key, data, priority, options, durability, rule)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""
@@ -152,7 +155,7 @@ class Producing(Side):
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
-            return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, False)
+            return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, life.put)
         log = p.log
         at = log.next_offset
         primary = pack_place(priority, now) + slot
@@ -165,7 +168,7 @@ class Producing(Side):
         p.applied(at, 1, now, level)
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
-    def _put(self, want: Wanted, level: int, is_create: bool, schema: Schema | None) -> tuple[PutResult, int]:
+    def _put(self, want: Wanted, level: int, rule: Rule, schema: Schema | None) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
@@ -175,7 +178,7 @@ class Producing(Side):
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
-            return self._merge(want, now, level, is_create)
+            return self._merge(want, now, level, rule)
         # Nothing is stored of the key: no rule but insertion applies.
         if insertion is None and date is None:
             insertion = accepted = now
@@ -189,13 +192,13 @@ class Producing(Side):
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
-    def _merge(self, want: Wanted, now: int, level: int, is_create: bool) -> tuple[PutResult, int]:
+    def _merge(self, want: Wanted, now: int, level: int, rule: Rule) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""
         p = self._p
         p.flush()
         found = self._find(want.key, want.raw, now)
         new = row_of(want, found.slot, now, p.log.next_offset)
-        decision = life.create(found, new) if is_create else life.put(found, new, p.settings)
+        decision = rule(found, new, p.settings)
         row = decision.row
         at = row.at
         if decision.effect is not None:
@@ -209,27 +212,22 @@ class Producing(Side):
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return put_many(self._p, self._find, listed(puts, "put_many"), durability)
+        return put_many(self._p, self._find, listed(puts, "put_many"), durability, life.put, "put_many")
+
+    def create_many(
+        self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
+    ) -> list[PutResult | JournalError]:
+        """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
+        rule = creating(is_repeatable)
+        return put_many(self._p, self._find, listed(puts, "create_many"), durability, rule, "create_many")
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
     ) -> bool:
         """Remove an entry that is under no active lease; False when there is none."""
-        raw, group = key_bytes(key), owner_bytes(owner)
-        version_number(version)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[bool, int]:
-            now = p.enter()
-            found = self._find(key, raw, now)
-            if found.row is None:
-                return False, -1
-            row = life.change_by_owner(found, key, group, version)
-            effect = fx.Delete(row.primary, key)
-            return True, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-        return p.change(level, make)
+        want = deleting(Delete(key, owner=owner, version=version))
+        is_gone: bool = change_one(self._p, self._find, want, durability, is_essential=True)
+        return is_gone
 
     def move(
         self,
@@ -243,26 +241,28 @@ class Producing(Side):
         durability: str | None = None,
     ) -> PutResult:
         """Give an entry that is under no active lease another date or priority."""
-        raw, group = key_bytes(key), owner_bytes(owner)
-        version_number(version)
-        if process_date is not None and delay is not None:
-            raise Invalid("give process_date or delay, not both")
-        if process_date is None and delay is None and priority is None:
-            raise Invalid("move needs a process_date, a delay or a priority")
-        date = None if process_date is None else date_ms(process_date, "process_date")
-        later = None if delay is None else duration_ms(delay, "delay")
-        if priority is not None:
-            check_priority(priority)
-        p = self._p
-        level = p.level_of(durability, p.level)
+        want = moving(
+            Move(key, process_date=process_date, delay=delay, priority=priority, owner=owner, version=version)
+        )
+        result: PutResult = change_one(self._p, self._find, want, durability, is_essential=False)
+        return result
 
-        def make() -> tuple[PutResult, int]:
-            now = p.enter()
-            row = life.change_by_owner(self._find(key, raw, now), key, group, version)
-            old_priority, old_date = place(row.primary)
-            target = date if date is not None else old_date if later is None else max(now + later, row.insertion)
-            moved, effect = life.move(row, old_priority if priority is None else priority, target, p.log.next_offset)
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
-            return PutResult("moved", cursor_of(at), moved.version, target, place(moved.primary)[0]), at
+    def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
+        """
+        Move a group: one record, one sync; all that is not refused stands or falls together.
 
-        return p.change(level, make)
+        The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
+        """
+        items = listed(moves, "move_many")
+        return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
+
+    def delete_many(
+        self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
+    ) -> list[bool | JournalError]:
+        """
+        Delete a group, given as keys or as journal.Delete: one record, one sync.
+
+        The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
+        """
+        items = listed(deletes, "delete_many")
+        return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)

@@ -7,13 +7,13 @@ A range of dates is read by one seek for each priority in use; entries outside o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from journal.core.keys import pack_place
-from journal.core.limits import NEVER
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
+from journal.engine.arguments import AVAILABLE
 from journal.engine.pipeline import Pipeline
+from journal.engine.selecting import Filter, Selection, filled
 
 PAGE = 256
 
@@ -30,21 +30,19 @@ class Reads:
         start: bytes | None = pack_place(0, since)
         while start is not None:
             page, start = self._page(start, status, since, until)
-            if blank is None:
-                yield from page
-            else:
-                yield from (replace(e, data=blank | e.data) if isinstance(e.data, dict) else e for e in page)
+            yield from page if blank is None else (filled(entry, blank) for entry in page)
 
-    def count(self, status: str | None, since: int, until: int) -> int:
-        """How many; without a range, and nothing left to expire, read from the root pages."""
+    def count(self, wanted: Filter) -> int:
+        """How many; of a status or of all, with nothing left to expire, read from the root pages."""
         p = self._p
-        with p.lock:
-            now = p.enter()
-            expiring = p.state.next_expiration
-            if since == 0 and until == NEVER and (expiring is None or expiring > now) and p.timer_at > now:
-                entries, processing = p.state.size(), len(p.state.leases)
-                return {None: entries, "P": processing, "W": entries - processing}[status]
-        return sum(1 for _ in self.scan(status, since, until))
+        if wanted == Filter(wanted.status) and wanted.status != AVAILABLE:
+            with p.lock:
+                now = p.enter()
+                expiring = p.state.next_expiration
+                if (expiring is None or expiring > now) and p.timer_at > now:
+                    entries, processing = p.state.size(), len(p.state.leases)
+                    return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
+        return Selection(p, wanted).count()
 
     def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[Entry], bytes | None]:
         """One page from `start` on, and where the next one begins."""
@@ -53,6 +51,8 @@ class Reads:
         with p.lock:
             now = p.enter()
             state = p.state
+            if status == AVAILABLE:
+                status, until = "W", min(until, now + 1)
             following: bytes | None = None
             settle_at = -1
             for primary, value in state.entries_from(start, PAGE):

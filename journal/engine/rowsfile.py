@@ -5,7 +5,9 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
     keys         slot -> primary key                 owners       owner length u8, owner, primary key ->
     leases       primary key -> lease                buried       murmur, at -> buried
     successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
-    meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens
+    buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
+    meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
+                 "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`
 
 F1  What is committed is the effect of all records up to "applied", and of none after it, on the entries of this
     generation.
@@ -20,12 +22,13 @@ from typing import Any
 import msgpack
 
 from journal.core.cursor import base_of
+from journal.engine.bucketindex import BucketIndex
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.segments import Place
 from journal.errors import StoreDamaged
 
 DATABASES = (
-    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"meta",
+    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"buckets", b"meta",
 )  # fmt: skip
 
 
@@ -48,11 +51,14 @@ class Rows:
         """What `Joined` knows of older generations, as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
+        self.index: BucketIndex | None = None
+        """Of its entries by bucket; None while nobody has claimed by buckets."""
         dbs = file.databases
         self.entries, self.keys = dbs[b"entries"], dbs[b"keys"]
         self.expirations, self.leases = dbs[b"expirations"], dbs[b"leases"]
         self.successors, self.owners = dbs[b"successors"], dbs[b"owners"]
         self.buried, self.flags, self.meta = dbs[b"buried"], dbs[b"flags"], dbs[b"meta"]
+        self.buckets = dbs[b"buckets"]
         self.use()
 
     def use(self) -> None:
@@ -68,6 +74,7 @@ class Rows:
     def load(self) -> tuple[Place, int]:
         """Read what is kept beside the rows; the place up to which the log is applied, and the time then (F1)."""
         self.is_dirty = False
+        self.index = BucketIndex.loaded(self)
         kept = self.get(b"applied", db=self.meta)
         self.collisions = 0
         if kept is None:
@@ -83,6 +90,8 @@ class Rows:
     def keep(self, order: int, applied: Place, now: int) -> None:
         """Write the place that a commit stands for."""
         self.put(b"applied", msgpack.packb((order, *applied, self.collisions, now)), db=self.meta)
+        if self.index is not None:
+            self.index.keep()
 
     def must_delete(self, name: bytes, database: Any, what: str) -> None:
         """Remove a row that must be there."""
@@ -100,6 +109,12 @@ class Rows:
                 if start and not name.startswith(start):
                     return
                 yield bytes(name), bytes(value)
+
+    def names(self, database: Any, start: bytes = b"") -> Iterator[bytes]:
+        """The keys of a sub-database from `start` on; values are not read. Good until something is written."""
+        cursor = self.cursor(db=database)
+        found = cursor.set_range(start) if start else cursor.first()
+        return cursor.iternext(keys=True, values=False) if found else iter(())
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows a sub-database has; read from its root, not counted."""

@@ -36,6 +36,8 @@ class State(Stored):
         if is_stored := primary[25] > 0:
             self.active.put(primary, value, db=self._entries)
             self.active.put(primary[9:], primary, db=self._keys)
+            if self.active.index is not None:
+                self.active.index.add([primary])
             self.active.collisions += 1
             self.collisions += 1
         else:
@@ -66,6 +68,8 @@ class State(Stored):
         if added != len(items):
             raise StoreDamaged(f"{self.file.path}: {consumed - added} of {len(items)} new entries were there already")
         cursor(db=self._keys).putmulti(sorted([(primary[9:], primary) for primary, _ in items]))
+        if self.active.index is not None:
+            self.active.index.add([primary for primary, _ in items])
         self.order.added_many([primary for primary, _ in items], len(self.leases))
         for primary, expiration, owner in extras:
             if expiration:
@@ -109,6 +113,8 @@ class State(Stored):
         """An entry goes; an heir brings its own keys row (X5)."""
         home.must_delete(primary, home.entries, "entries")
         home.must_delete(primary[9:], home.keys, "keys")
+        if home.index is not None:
+            home.index.remove(primary)
         if primary[25]:
             home.collisions -= 1
             self.collisions -= 1
@@ -209,7 +215,7 @@ class State(Stored):
         home.put(effect.primary, encode_lease(effect.primary, *lease[:7], b""), db=home.leases)
         home.is_dirty = True
         self.leases.worn[effect.primary] = lease
-        self.order.added(effect.primary, len(self.leases))
+        self.order.returned(effect.primary, len(self.leases))
         if held.expiration:
             self._expires(home, effect.primary, held.expiration)
 

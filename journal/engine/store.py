@@ -25,6 +25,7 @@ from typing import Any
 
 import msgpack
 
+from journal.core.drift import Drifts
 from journal.core.settings import MERGED, NAME, check_name
 from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Flag
@@ -41,6 +42,7 @@ from journal.engine.member import MemberConsumers
 from journal.engine.merged import Member, Sequence
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.opening import GONE, Opening
+from journal.engine.peers import Peers
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
 
 log = logging.getLogger("journal.store")
@@ -104,6 +106,7 @@ class Store:
         self._trouble: StorageError | None = None
         self._journals: dict[str, Journal] = {}
         self._merged: MergedJournals | None = None
+        self._peers = Peers()
         self._owner: OwnerLock | None = None
         if not is_readonly:
             _prepare(path)
@@ -156,7 +159,7 @@ class Store:
                 pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
                 raise storage_error(e, f"cannot open journal {name} in {self.path}") from e
-            journal = self._journals[name] = Journal(pipeline)
+            journal = self._journals[name] = Journal(pipeline, self._peers)
             with pipeline.lock:
                 if isinstance(pipeline, Member):
                     pipeline.begin()
@@ -205,6 +208,8 @@ class Store:
             journal = self.journal(name)
             p = journal._p
             if isinstance(p, Member):
+                # The mark is on disk at once: nothing that was changed before it may vanish any more, at any level.
+                p.commit.sync_now()
                 self._keeper.call(lambda: self._catalog.set_dropping(name, is_dropping=True))
                 with p.lock:
                     p.drop()
@@ -254,6 +259,11 @@ class Store:
                     found.append(Flag(whose.decode(), flag.decode(), *msgpack.unpackb(value)))
         return found
 
+    @property
+    def drifts(self) -> Drifts:
+        """How far the clocks of producers and consumers are off, as they were measured (`Journal.measure_drift`)."""
+        return self._peers.drifts
+
     def _alone(self) -> list[str]:
         """The journals that have their files for themselves."""
         with self._lock:
@@ -275,11 +285,16 @@ class Store:
             "opening": self._catalog.opening,
             "clock_steps": self._time.steps,
             "now": self._time.now(),
+            "drift": self._drift(),
             "journals": {
                 name: self.journal(name).statistics() for name in dict.fromkeys([*self._alone(), *self._journals])
             },
             "merged": self.merged().statistics() | {"counts": self.merged().counts()} if self._has_merged() else None,
         }
+
+    def _drift(self) -> dict[str, Any]:
+        with self._peers.lock:
+            return self._peers.drifts.statistics()
 
     def checkpoint(self) -> None:
         """Commit everything to LMDB now, so that readers outside of this process see it."""
@@ -348,6 +363,7 @@ class Store:
             "forked child must open the store itself after the parent has closed it, or work through the parent"
         )
         self._lock = threading.RLock()
+        self._peers.lock = threading.Lock()
         for journal in self._journals.values():
             if not isinstance(journal._p, Member):
                 journal._p.abandon_after_fork(self._trouble)

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from heapq import merge
 from itertools import islice
 
+from journal.core.buckets import Range
 from journal.core.keys import UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import ORDINAL_MAX
@@ -30,9 +32,12 @@ from journal.core.rows import (
     decode_lease,
     decode_successor,
 )
+from journal.engine.bucketindex import is_complete, share
 from journal.engine.finished import Finished
+from journal.engine.inrange import InRange
 from journal.engine.leases import Held, Leases
 from journal.engine.order import Entries, Order
+from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import Joined, Rows
 from journal.engine.segments import Place
 from journal.errors import Invalid, StoreDamaged
@@ -55,6 +60,8 @@ class Stored:
     ) -> None:
         """`finished`: of journals that share their rows (finished N2)."""
         self.on_expiration = on_expiration
+        self.on_index: Callable[[], None] = lambda: None
+        """Called when the rows change without a record."""
         self.order = Order(is_small=finished is not None)
         self.leases = Leases()
         self.next_expiration: int | None = None
@@ -67,12 +74,14 @@ class Stored:
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
         self.finished = Finished() if finished is None else finished
         self._has_own_finished = finished is None
+        self.generations = generations
         self.use(generations)
         self.taken_from = self.active
         """The home of what `take_one` gave last."""
 
     def use(self, generations: list[Rows] | None = None) -> None:
         """Work with these generations, oldest first, and with the transactions that are open now."""
+        before = self.generations
         if generations is not None:
             self.generations = generations
             self.active = generations[-1]
@@ -85,6 +94,9 @@ class Stored:
         self._entries, self._keys = active.entries, active.keys
         self._cursor: Entries = Joined(self.older, active) if self.older else active.by_order
         self.order.stored()
+        share(before, self.generations)
+        if isinstance(self.order, Ranges):
+            self.order.use(self.generations)
 
     # -- loading and keeping ----------------------------------------------------------------------------------------
 
@@ -107,6 +119,7 @@ class Stored:
         if self._has_own_finished:
             self.finished.load(self.active)
         self.look_for_expiration()
+        share(self.generations, self.generations)
         return place
 
     def look_for_expiration(self) -> None:
@@ -164,6 +177,8 @@ class Stored:
             cursor = self.active.cursor
             cursor(db=self._entries).putmulti(sorted([(row[0], value) for row, value in pending.values()]))
             cursor(db=self._keys).putmulti(sorted([(slot, row[0]) for slot, (row, _) in pending.items()]))
+        if self.active.index is not None:
+            self.active.index.add([row[0] for row, _ in pending.values()])
         self.pending.clear()
         self.lent.clear()
         self.order.stored()
@@ -176,15 +191,38 @@ class Stored:
             home.is_dirty = held.is_saved = True
         self.leases.unsaved.clear()
 
+    # -- buckets ----------------------------------------------------------------------------------------------------
+
+    def order_in(self, part: Range) -> InRange | None:
+        """The order of a range of buckets; None while not every entry is in the index. Nothing is pending."""
+        ranges = self.order
+        order = ranges.get(part) if isinstance(ranges, Ranges) else None
+        if order is None:
+            index = self.active.index
+            if index is None or not is_complete(self.generations):
+                return None
+            if not isinstance(ranges, Ranges):
+                ranges = self.order = Ranges(ranges, index.buckets)
+            order = ranges.begin(part, self.generations, self._cursor)
+        return order
+
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def take(self, limit: int, now: int, below: int) -> list[tuple[bytes, bytes]]:
-        """Up to `limit` due entries with a priority under `below`, taken out of the order; as stored."""
-        return self.order.take(limit, now, self._cursor, self.leases.by_primary, below)
+    def take(self, order: Order, limit: int, now: int, below: int) -> list[tuple[bytes, bytes]]:
+        """Up to `limit` due entries with a priority under `below`, taken out of an order; as stored."""
+        return order.take(limit, now, self._cursor, self.leases.by_primary, below)
 
     def take_one(self, now: int, below: int) -> Row | None:
         """The next due entry with a priority under `below`, taken out of the order; nothing is pending."""
         item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
+        if item is None:
+            return None
+        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
+        return self.row(*item)
+
+    def take_in(self, order: Order, now: int, below: int) -> Row | None:
+        """The same out of the order of a range."""
+        item = order.take_one(now, self._cursor, self.leases.by_primary, below)
         if item is None:
             return None
         self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
@@ -348,6 +386,12 @@ class Stored:
         """Up to `limit` entries at or above a primary key, as stored."""
         cursor = self._cursor
         return list(islice(cursor.iternext(), limit)) if cursor.set_range(primary) else []
+
+    def names_from(self, database: bytes, start: bytes) -> Iterator[bytes]:
+        """The keys of a sub-database at or above `start`, over all generations, in order; values are not read."""
+        if not self.older:
+            return self.active.names(self.active.file.databases[database], start)
+        return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
 
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
         """The buried rows whose key has this murmur, oldest first."""

@@ -7,12 +7,15 @@ nothing else, so a worker that has been busy looks for other work once more firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
+from journal.core.buckets import Range
 from journal.core.limits import NEVER
 from journal.core.times import DurationLike
+from journal.engine.building import enter_in
+from journal.engine.claiming import claim_one_in
 from journal.engine.lease import Lease
 from journal.engine.pipeline import Pipeline
 from journal.errors import StoreClosed
@@ -25,38 +28,58 @@ STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
 
 
-def work(side: Consuming, consumer: str, lease: DurationLike | None, stop: Event | None) -> Iterator[Lease]:
+def work(
+    side: Consuming, consumer: str, lease: DurationLike | None, stop: Event | None, part: Range | None
+) -> Iterator[Lease]:
     """Leases as they fall due."""
     p = side._p
     is_idle = True
     while stop is None or not stop.is_set():
         try:
-            taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
+            if part is None:
+                taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
+            else:
+                taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
             if taken is not None:
                 slow = taken.priority >= p.settings.slow_from
                 is_idle = slow  # a slow entry ends its round; any other one makes this round a busy one
                 yield taken
             elif is_idle:
-                _sleep(p, stop)
+                if stop is None:
+                    sleep(p, part, lambda: False)
+                else:
+                    sleep(p, part, stop.is_set, STOP_LOOK_S)
             else:
                 is_idle = True
         except StoreClosed:
             return
 
 
-def _sleep(p: Pipeline, stop: Event | None) -> None:
-    """Wait until something may be due, or for a sign that something changed."""
+def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds_max: float = SLEEP_MAX_S) -> None:
+    """
+    Wait until something may be due, or there is a reason to look around.
+
+    `is_awake` is asked under the lock; whoever changes its answer under the lock and notifies `due` is not missed.
+    """
     with p.lock:
-        now = p.enter()
-        next_due = p.state.order.next_due(now)
-        if (next_due is not None and next_due <= now) or (stop is not None and stop.is_set()):
+        now, order = (p.enter(), None) if part is None else enter_in(p, part)
+        next_due = (order or p.state.order).next_due(now)
+        if (next_due is not None and next_due <= now) or is_awake():
             return
         seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)
+        seconds = seconds_max if seconds is None else min(seconds, seconds_max)
+        wakes = NEVER if next_due is None else next_due
+        if order is not None:
+            with p.due.apart() as place:
+                order.sleeping[place] = wakes
+                try:
+                    place.wait(seconds)
+                finally:
+                    del order.sleeping[place]
+            return
         me = object()
-        p.sleeping[me] = NEVER if next_due is None else next_due
+        p.sleeping[me] = wakes
         try:
-            if stop is not None:
-                seconds = STOP_LOOK_S if seconds is None else min(seconds, STOP_LOOK_S)
-            p.due.wait(None if seconds is None else min(seconds, SLEEP_MAX_S))
+            p.due.wait(seconds)
         finally:
             del p.sleeping[me]

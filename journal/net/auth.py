@@ -82,7 +82,8 @@ def _journals(journal: str, parameters: Mapping[str, Any]) -> list[str]:
 def _names(parameters: Mapping[str, Any]) -> list[str]:
     """The names that a request acts under."""
     named = [parameters.get("consumer"), parameters.get("owner"), parameters.get("service")]
-    named += [put.get("owner") for put in parameters.get("puts") or []]
+    for group in ("puts", "moves", "deletes"):
+        named += [item.get("owner") for item in parameters.get(group) or []]
     return [name for name in named if name is not None]
 
 

@@ -25,6 +25,7 @@ CODES: dict[str, type[JournalError]] = {
     "not_owner": errors.NotOwner,
     "version_mismatch": errors.VersionMismatch,
     "leased": errors.Leased,
+    "not_due": errors.NotDue,
     "unacknowledged": errors.Unacknowledged,
     "storage": errors.StorageError,
     "store_locked": errors.StoreLocked,

@@ -17,7 +17,7 @@ from journal.net.control import ROWS as CONTROL
 from journal.net.limits import DEFAULT
 from journal.net.parameters import Kind, Parameter
 from journal.net.values import COLUMNS
-from journal.net.verbs import GROUPS
+from journal.net.verbs import GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS
 
 _MARKED = re.compile(r"(<!-- made: (?P<part>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -51,6 +51,14 @@ def _roles(row: Command) -> str:
     return "any" if row.roles == frozenset(Role) else ", ".join(sorted(row.roles))
 
 
+def absent() -> str:
+    """What of the library is no command."""
+    lines = ["| of the library | over the wire |", "|---|---|"]
+    for kind, left_out in (("Journal", NOT_COMMANDS), ("Store", STORE_NOT_COMMANDS)):
+        lines += [f"| `{kind}.{name}` | {reason} |" for name, reason in left_out.items()]
+    return "\n".join([*lines, ""])
+
+
 def kinds() -> str:
     """The types of parameters."""
     found = {kind.name: kind for kind in vars(parameters).values() if isinstance(kind, Kind)}
@@ -82,7 +90,14 @@ def limits() -> str:
     return "\n".join([*lines, *(f"| {f.name} | {getattr(DEFAULT, f.name):,} |" for f in fields(DEFAULT)), ""])
 
 
-PARTS = {"commands": commands, "kinds": kinds, "values": values, "errors": errors, "limits": limits}
+PARTS = {
+    "commands": commands,
+    "absent": absent,
+    "kinds": kinds,
+    "values": values,
+    "errors": errors,
+    "limits": limits,
+}
 
 
 def filled(text: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core import limits
+from journal.core.buckets import BUCKETS_MAX, Range
 from journal.core.settings import NAME as JOURNAL_NAME
 from journal.errors import Invalid
 from journal.net.frames import ID_MAX
@@ -162,9 +163,17 @@ def _check_journal(parameter: str, value: Any) -> None:
         raise _refuse(parameter, value, JOURNAL.meaning)
 
 
+def _check_buckets(parameter: str, value: Any) -> None:
+    try:
+        Range.parse(value)
+    except Invalid as e:
+        raise _refuse(parameter, value, BUCKETS.meaning) from e
+
+
 DATE = integer("date", 0, limits.DATE_MAX, "milliseconds since the epoch")
 DURATION = integer("duration", 0, limits.DURATION_MAX, "milliseconds")
 LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds")
+SPAN = integer("span", 1, limits.DURATION_MAX, "milliseconds")
 PRIORITY = integer("priority", 0, limits.PRIORITY_MAX)
 VERSION = integer("version", 0, limits.VERSION_MAX)
 TOKEN = integer("token", 0, U64_MAX)
@@ -174,10 +183,11 @@ STEPS = integer("steps", -(1 << 53), 1 << 53)
 PORT = integer("port", 1, 65_535)
 ID = integer("id", 1, ID_MAX)
 LEVEL = one_of("durability", "full", "interval", "none")
-STATUS = one_of("status", "waiting", "processing")
+STATUS = one_of("status", "waiting", "processing", "available")
 CONSUMER = text("consumer", 0, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
 OWNER = text("owner", 1, limits.OWNER_BYTES_MAX, "a group that this identity may act under")
 FEED_CONSUMER = text("feed consumer", 1, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
+FLAG = text("flag", 1, limits.FLAG_BYTES_MAX)
 TEXT = text("text", 0, TEXT_BYTES_MAX)
 PLACES = _pattern("name", PLACE, "1 to 64 letters, digits, _ . and -")
 KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key)
@@ -188,6 +198,9 @@ NUMBER = Kind("number", "an int or a float", _check_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
 CURSOR = Kind("cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor)
 START = Kind("start", '"BEGIN", "END" or a cursor', _check_start)
+BUCKETS = Kind(
+    "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets
+)
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
 
 
@@ -228,12 +241,12 @@ def read_parameters(command: str, known: Mapping[str, Parameter], written: Mappi
     return read
 
 
-def put_kind(fields: Mapping[str, Parameter]) -> Kind:
-    """One put of a group: a map with the parameters of PUT."""
+def one_of_group(name: str, fields: Mapping[str, Parameter]) -> Kind:
+    """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:
         if type(value) is not dict:
-            raise _refuse(parameter, value, "a list of maps with the parameters of PUT")
+            raise _refuse(parameter, value, f"a list of maps with the parameters of {name.upper()}")
         check_parameters(parameter, fields, value)
 
-    return Kind("put", "a map with the parameters of PUT except durability", check)
+    return Kind(name, f"a map with the parameters of {name.upper()} except durability", check)

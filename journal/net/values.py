@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from journal.core.cursor import Cursor
 from journal.core.events import Event, More, Where
+from journal.core.forecast import Forecast, Load
 from journal.core.keys import UserKey
 from journal.core.rows import pack_data, unpack_data
-from journal.core.views import Buried, Compacted, Entry, Flag, Generation, PutResult
+from journal.core.views import Buried, Compacted, Entry, Flag, Generation, Keeping, Page, PutResult
 from journal.errors import FrameError, JournalError
 from journal.net.codes import from_wire, to_wire
 from journal.net.shown import shown
@@ -37,6 +38,10 @@ class LeaseRow(NamedTuple):
     timeouts: int
     version: int
     consumer: str
+    start: int
+    owner: str | None
+    insertion_date: int
+    expiration: int
 
 
 class FeedRow(NamedTuple):
@@ -60,7 +65,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "buried": ("entry", "reason", "date"),
     "flag": ("journal", "name", "message", "raised", "modified", "count"),
     "generation": Generation._fields,
+    "keeping": Keeping._fields,
     "compacted": Compacted._fields,
+    "forecast": ("now", "step_ms", "overdue", "steps", "later"),
+    "load": ("start", "end", "counts"),
     "feed": FeedRow._fields,
     "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
 }  # fmt: skip
@@ -108,6 +116,16 @@ def result_from(value: Any) -> PutResult | JournalError:
     return PutResult(outcome, cursor_from(cursor), *rest)
 
 
+def deleted_to(deleted: bool | JournalError) -> Any:
+    """Whether there was an entry to delete, or why it was not deleted."""
+    return error_to(deleted) if isinstance(deleted, JournalError) else deleted
+
+
+def deleted_from(value: Any) -> bool | JournalError:
+    """Whether there was an entry to delete, or why it was not deleted."""
+    return value if type(value) is bool else error_from(value)
+
+
 def error_to(error: BaseException | None) -> Any:
     """An error within a result; None where there was none."""
     return None if error is None else dict(zip(("code", "message", "fields"), to_wire(error), strict=True))
@@ -140,6 +158,22 @@ def entry_from(value: Any) -> Entry:
     return _reading("entry", lambda: Entry(key, unpack_data(data), *rest))
 
 
+def page_to(page: Page) -> dict[str, Any]:
+    """Some entries on the wire, with the place where to go on."""
+    after = None if page.after is None else bytes.fromhex(page.after)
+    return {"entries": [entry_to(entry) for entry in page.entries], "after": after}
+
+
+def page_from(value: Any) -> Page:
+    """Some entries from the wire."""
+    match value:
+        case {"entries": list(entries), "after": None | bytes() as after}:
+            return Page(
+                [entry_from(entry) for entry in entries], after is not None, None if after is None else after.hex()
+            )
+    raise FrameError(f"{shown(value)} is no page: it has entries and after")
+
+
 def buried_to(buried: Buried) -> list[Any]:
     """A buried entry on the wire."""
     return [entry_to(buried.entry), buried.reason, buried.date]
@@ -163,13 +197,45 @@ def flag_from(value: Any) -> Flag:
 
 def generation_to(generation: Generation) -> list[Any]:
     """A generation on the wire."""
-    return [*generation[:-1], list(generation.kept_by)]
+    *rest, kept_by, first, last, consumers = generation
+    return [*rest, list(kept_by), first and list(first), last and list(last), list(consumers)]
 
 
 def generation_from(value: Any) -> Generation:
     """A generation from the wire."""
-    *rest, kept_by = _columns("generation", value)
-    return _reading("generation", lambda: Generation._make([*rest, tuple(kept_by)]))
+    *rest, kept_by, first, last, consumers = _columns("generation", value)
+    return _reading(
+        "generation",
+        lambda: Generation._make([*rest, tuple(kept_by), _keeping_from(first), _keeping_from(last), tuple(consumers)]),
+    )
+
+
+def _keeping_from(value: Any) -> Keeping | None:
+    return None if value is None else Keeping(*_columns("keeping", value))
+
+
+def forecast_to(forecast: Forecast) -> list[Any]:
+    """The load ahead on the wire."""
+    steps = [_load_to(step) for step in forecast.steps]
+    return [forecast.now, forecast.step_ms, _load_to(forecast.overdue), steps, _load_to(forecast.later)]
+
+
+def forecast_from(value: Any) -> Forecast:
+    """The load ahead from the wire."""
+    now, step_ms, overdue, steps, later = _columns("forecast", value)
+    return _reading(
+        "forecast",
+        lambda: Forecast(now, step_ms, _load_from(overdue), tuple(map(_load_from, steps)), _load_from(later)),
+    )
+
+
+def _load_to(load: Load) -> list[Any]:
+    return [load.start, load.end, [[priority, status, count] for (priority, status), count in load.counts.items()]]
+
+
+def _load_from(value: Any) -> Load:
+    start, end, counts = _columns("load", value)
+    return Load(start, end, {(priority, status): count for priority, status, count in counts})
 
 
 def compacted_from(value: Any) -> Compacted:

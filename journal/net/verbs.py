@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from journal.net import parameters as p
 from journal.net.command import ADMIN, CONSUME, KNOWN, PRODUCE, Command, Retry, Role, Scope, command
-from journal.net.parameters import Kind, Parameter, put_kind
+from journal.net.parameters import Kind, Parameter, one_of_group
 
 _JOURNAL = Scope.JOURNAL
 _DAEMON = Scope.DAEMON
@@ -26,6 +26,8 @@ _TOKEN = _need("token", p.TOKEN)
 _OWNER = Parameter("owner", p.OWNER)
 _VERSION = Parameter("version", p.VERSION)
 _CONSUMER = Parameter("consumer", p.CONSUMER)
+_BUCKETS = Parameter("buckets", p.BUCKETS)
+_REPEATABLE = Parameter("is_repeatable", p.BOOL)
 _LEASE = Parameter("lease", p.LEASE)
 _SUBSCRIPTION = _need("subscription", p.ID)
 _STATUS = Parameter("status", p.STATUS)
@@ -42,9 +44,25 @@ _PUT = (
     Parameter("insertion_date", p.DATE),
     _OWNER,
 )
-PUT_FIELDS = {parameter.name: parameter for parameter in _PUT}
-"""The parameters of one put of a group."""
+_MOVE = (
+    _KEY,
+    Parameter("process_date", p.DATE),
+    Parameter("delay", p.DURATION),
+    Parameter("priority", p.PRIORITY),
+    _OWNER,
+    _VERSION,
+)
+_DELETE = (_KEY, _OWNER, _VERSION)
+_SELECT = (*_RANGE, _OWNER, _CONSUMER, _BUCKETS)
 _PRODUCE_OR_CONSUME = frozenset({Role.PRODUCE, Role.CONSUME})
+_ENTRIES = "{entries: [entry], after: bytes or null}"
+
+
+def _group(name: str, item: str, fields: tuple[Parameter, ...]) -> Parameter:
+    return _need(name, p.list_of(one_of_group(item, {field.name: field for field in fields})))
+
+
+_PUTS = _group("puts", "put", _PUT)
 
 PRODUCING: tuple[Command, ...] = (
     command(
@@ -52,35 +70,57 @@ PRODUCING: tuple[Command, ...] = (
         "Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it.",
     ),
     command(
-        "PUT_MANY", _JOURNAL, PRODUCE, Retry.KEY, (_need("puts", p.list_of(put_kind(PUT_FIELDS))), _LEVEL),
-        "[result or error]", "A group: one record, one sync.",
+        "PUT_MANY", _JOURNAL, PRODUCE, Retry.KEY, (_PUTS, _LEVEL), "[result or error]",
+        "A group: one record, one sync. Each is a map with the parameters of PUT.",
     ),
     command(
-        "CREATE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_PUT, _LEVEL), "result",
-        "Adds an entry; `key_exists` when there is one.",
+        "CREATE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_PUT, _REPEATABLE, _LEVEL), "result",
+        "Adds an entry; `key_exists` when there is one. With `is_repeatable` one that has the same data and owner is no error: "
+        "a program may ask again after `connection_lost`.",
+    ),
+    command(
+        "CREATE_MANY", _JOURNAL, PRODUCE, Retry.REQUEST, (_PUTS, _REPEATABLE, _LEVEL), "[result or error]",
+        "Creates a group: one record, one sync.",
     ),
     command(
         "MOVE", _JOURNAL, PRODUCE, Retry.REQUEST,
-        (
-            _KEY, Parameter("process_date", p.DATE), Parameter("delay", p.DURATION), Parameter("priority", p.PRIORITY),
-            _OWNER, _VERSION, _LEVEL,
-        ),
-        "result", "Another date or priority for an entry that is under no lease.",
+        (*_MOVE, _LEVEL), "result", "Another date or priority for an entry that is under no lease.",
     ),
     command(
-        "DELETE", _JOURNAL, PRODUCE, Retry.REQUEST, (_KEY, _OWNER, _VERSION, _LEVEL), "bool",
+        "MOVE_MANY", _JOURNAL, PRODUCE, Retry.REQUEST, (_group("moves", "move", _MOVE), _LEVEL), "[result or error]",
+        "Moves a group: one record, one sync. Each is a map with the parameters of MOVE.",
+    ),
+    command(
+        "DELETE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_DELETE, _LEVEL), "bool",
         "Removes an entry that is under no lease; false when there is none.",
+    ),
+    command(
+        "DELETE_MANY", _JOURNAL, PRODUCE, Retry.REQUEST, (_group("deletes", "delete", _DELETE), _LEVEL),
+        "[bool or error]", "Deletes a group: one record, one sync. Each is a map with the parameters of DELETE.",
+    ),
+    command(
+        "ENTRIES_OF", _JOURNAL, PRODUCE, Retry.ALWAYS, (_need("owner", p.OWNER), *_PAGE), _ENTRIES,
+        "The entries of a producer group in the order of work, processing ones too.",
+    ),
+    command(
+        "COUNT_OF", _JOURNAL, PRODUCE, Retry.ALWAYS, (_need("owner", p.OWNER),), "int",
+        "How many entries a producer group has.",
     ),
 )  # fmt: skip
 
 CONSUMING: tuple[Command, ...] = (
     command(
-        "CLAIM", _JOURNAL, CONSUME, Retry.REQUEST, (_CONSUMER, _LEASE, _LEVEL), "{lease: lease or null, next_due}",
+        "CLAIM", _JOURNAL, CONSUME, Retry.REQUEST, (_CONSUMER, _LEASE, _LEVEL, _BUCKETS),
+        "{lease: lease or null, next_due}",
         "Takes the next entry that is due. `next_due` says when to ask again, when there is none.",
     ),
     command(
-        "CLAIM_MANY", _JOURNAL, CONSUME, Retry.REQUEST, (_need("n", p.COUNT), _CONSUMER, _LEASE, _LEVEL),
+        "CLAIM_MANY", _JOURNAL, CONSUME, Retry.REQUEST, (_need("n", p.COUNT), _CONSUMER, _LEASE, _LEVEL, _BUCKETS),
         "{leases: [lease], next_due}", "Takes up to n entries; fewer when a frame holds no more.",
+    ),
+    command(
+        "CLAIM_KEY", _JOURNAL, CONSUME, Retry.REQUEST, (_KEY, _VERSION, _CONSUMER, _LEASE, _LEVEL), "lease",
+        "Takes the entry with this key, whatever comes before it; `not_found`, `leased`, `version_mismatch` or `not_due`.",
     ),
     command(
         "DONE", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, _LEVEL), "null",
@@ -96,19 +136,23 @@ CONSUMING: tuple[Command, ...] = (
     ),
     command(
         "RELEASE", _JOURNAL, CONSUME, Retry.REQUEST,
-        (_TOKEN, Parameter("delay", p.DURATION), Parameter("process_date", p.DATE), _LEVEL),
-        "null", "Gives the entry back: it waits again, now or later.",
+        (_TOKEN, Parameter("delay", p.DURATION), Parameter("process_date", p.DATE), Parameter("failed", p.BOOL), _LEVEL),
+        "null", "Gives the entry back: it waits again, now or later. `failed`: an attempt that counts.",
     ),
     command(
         "BURY", _JOURNAL, CONSUME, Retry.REQUEST, (_TOKEN, Parameter("reason", p.TEXT), _LEVEL), "null",
         "Gives the entry up; it is kept apart.",
     ),
     command(
+        "LEASE", _JOURNAL, CONSUME, Retry.ALWAYS, (_TOKEN,), "lease",
+        "The active lease of a token, as it is now; `lease_lost` when there is none any more.",
+    ),
+    command(
         "LEASES", _JOURNAL, CONSUME, Retry.ALWAYS, (_CONSUMER, *_PAGE), "{leases: [lease], after: bytes or null}",
         "The active leases of a consumer: after a restart it finds its own here. Of all: admin.",
     ),
     command(
-        "SUBSCRIBE", _JOURNAL, CONSUME, Retry.CONNECTION, (_CONSUMER, _LEASE, Parameter("credit", p.CREDIT)),
+        "SUBSCRIBE", _JOURNAL, CONSUME, Retry.CONNECTION, (_CONSUMER, _LEASE, _BUCKETS, Parameter("credit", p.CREDIT)),
         "{subscription}", "Leases are pushed as entries fall due, as many as there is credit for.",
     ),
     command(
@@ -120,12 +164,26 @@ CONSUMING: tuple[Command, ...] = (
 READING: tuple[Command, ...] = (
     command("GET", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_KEY,), "entry or null", "The entry with this key."),
     command(
-        "SCAN", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS,
-        (*_RANGE, *_PAGE),
-        "{entries: [entry], after: bytes or null}",
-        "Entries in the order of work.",
+        "GET_MANY", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_need("keys", p.list_of(p.KEY)),), "[entry or null]",
+        "The entries with these keys, in order; fewer than keys when a frame holds no more: ask for the rest.",
     ),
-    command("COUNT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, _RANGE, "int", "How many entries there are."),
+    command(
+        "SELECT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (*_SELECT, *_PAGE), _ENTRIES,
+        "Entries in the order of work, of which all that is given holds.",
+    ),
+    command(
+        "SCAN", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS,
+        (*_RANGE, *_PAGE), _ENTRIES, "Entries in the order of work.",
+    ),
+    command(
+        "COUNT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, _SELECT, "int",
+        "How many entries there are, of which all that is given holds.",
+    ),
+    command(
+        "FORECAST", _JOURNAL, KNOWN, Retry.ALWAYS,
+        (Parameter("step", p.SPAN), Parameter("horizon", p.SPAN), Parameter("since", p.DATE)), "forecast",
+        "How many entries fall due in each of the coming steps, by priority and status.",
+    ),
     command(
         "STATISTICS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "Counters and sizes of a journal.",
     ),
@@ -192,6 +250,15 @@ FOLLOWING: tuple[Command, ...] = (
 
 KEEPING: tuple[Command, ...] = (
     command(
+        "OWNERS", _JOURNAL, ADMIN, Retry.ALWAYS, _PAGE, "{owners: [[text, int]], after: bytes or null}",
+        "The producer groups that have entries, and how many.",
+    ),
+    command(
+        "RAISE_FLAG", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.REQUEST,
+        (_need("name", p.FLAG), _need("message", p.TEXT), _LEVEL), "null",
+        "Has a person look at something: raises a flag, or raises it once more.",
+    ),
+    command(
         "BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, _PAGE, "{buried: [buried], after: bytes or null}",
         "The entries that were given up on, oldest first.",
     ),
@@ -214,7 +281,7 @@ KEEPING: tuple[Command, ...] = (
     ),
     command("FLAGS", _DAEMON, ADMIN, Retry.ALWAYS, (), "[flag]", "What a person must look at."),
     command(
-        "LOWER", _DAEMON, ADMIN, Retry.REQUEST, (_need("journal", p.PLACES), _need("name", p.TEXT)), "null",
+        "LOWER", _DAEMON, ADMIN, Retry.REQUEST, (_need("journal", p.PLACES), _need("name", p.FLAG)), "null",
         "A person has looked: takes a flag down.",
     ),
     command("STORE_STATISTICS", _DAEMON, ADMIN, Retry.ALWAYS, (), "map", "Counters and sizes of the store."),
@@ -233,3 +300,19 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Following": FOLLOWING,
     "Keeping": KEEPING,
 }
+
+NOT_COMMANDS: dict[str, str] = {
+    "name": "a client knows what it asks about",
+    "schema": "stands in SETTINGS",
+    "now": "PING tells the daemon's time",
+    "measure_drift": "the daemon measures, with what PING carries",
+    "wake": "wakes threads of one process",
+    "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
+}
+"""What else a Journal has, and what stands in its place."""
+STORE_NOT_COMMANDS: dict[str, str] = {
+    "path": "where the daemon keeps its files is its own business",
+    "close": "STOP ends the daemon, which closes its store",
+    "drifts": "stands in STORE_STATISTICS",
+}
+"""What else a Store has, and what stands in its place."""

@@ -8,7 +8,8 @@ The group is the entries' owner: all producers of one group have the same rights
 those of the journal with the owner filled in; dates that are given as a delay are reckoned by the engine.
 
 G1  `publish` adds an entry once. Repeated with the same key and the same data, by the same group, it succeeds and changes nothing,
-    as long as the entry is there: whoever did not get an answer asks again. Anything else under that key is `KeyExists`.
+    as long as the entry is there: whoever did not get an answer asks again. Anything else under that key is `KeyExists`. Which of these
+    it is, is decided by the engine in one step: nobody comes in between.
 G2  Where nobody gives a key, one is made that sorts by its time (`journal.core.ids`). Who wants to be able to repeat asks for the key
     first (`new_key`), and keeps it.
 G3  A producer reads, moves and deletes what its group owns, and what nobody owns; else `NotOwner`. Nothing is moved or deleted
@@ -17,18 +18,20 @@ G3  A producer reads, moves and deletes what its group owns, and what nobody own
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from journal.core import priority as priorities
 from journal.core import rights
 from journal.core.cursor import Cursor
+from journal.core.drift import Time
 from journal.core.keys import UserKey
-from journal.core.rows import pack_data, unpack_data
 from journal.core.times import DateLike, DurationLike
-from journal.core.views import Entry, PutResult
-from journal.engine.arguments import checked, owner_bytes
+from journal.core.views import Delete, Entry, Move, Page, Put, PutOptions, PutResult
+from journal.engine.arguments import checked, listed, owner_bytes
 from journal.engine.journal import Journal
-from journal.errors import Invalid, KeyExists
+from journal.errors import Invalid, JournalError
 from journal.roles.fresh import new_key
 
 
@@ -41,8 +44,8 @@ class Published(NamedTuple):
     version: int
     process_date: int
     priority: int
-    cursor: Cursor | None
-    """Its place in the log; None when an earlier attempt had succeeded."""
+    cursor: Cursor
+    """Where the entry's last change is in the log."""
 
 
 class Producer:
@@ -62,7 +65,7 @@ class Producer:
 
     def new_key(self) -> str:
         """A key that nobody else has, for an entry to come; it tells its time (G2)."""
-        return new_key(self.journal._p.time.now())
+        return new_key(self.journal.now())
 
     def publish(
         self,
@@ -82,37 +85,51 @@ class Producer:
         if schema is not None:
             key, data = checked(schema, key, data)
         assert key is not None
-        try:
-            result = self.journal.create(
-                key,
-                data,
-                priority=priority,
-                process_date=process_date,
-                delay=delay,
-                expiration=expiration,
-                owner=self.group,
-                durability=durability,
-            )
-        except KeyExists as e:
-            return self._published_before(key, data, e)
+        result = self.journal.create(
+            key,
+            data,
+            priority=priority,
+            process_date=process_date,
+            delay=delay,
+            expiration=expiration,
+            owner=self.group,
+            is_repeatable=True,
+            durability=durability,
+        )
         return Published(key, result.outcome, result.version, result.process_date, result.priority, result.cursor)
 
-    def _published_before(self, key: UserKey, data: Any, refusal: KeyExists) -> Published:
-        """The entry of an earlier attempt; or the reason why there is none (G1)."""
-        entry = self.journal.get(key)
-        if entry is None:
-            raise KeyExists(
-                f"there was an entry with the key {key!r}, and it is finished by now: nobody can tell any more whether it was this one"
-            ) from refusal
-        if entry.owner != self.group:
-            raise KeyExists(
-                f"there is an entry with the key {key!r} that does not belong to {self.group!r}"
-            ) from refusal
-        if not _is_same(entry.data, unpack_data(pack_data(data))):
-            raise KeyExists(
-                f"there is an entry with the key {key!r} and other data: use put to merge, or get to look at it"
-            ) from refusal
-        return Published(key, "exists", entry.version, entry.process_date, entry.priority, None)
+    def publish_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[Published | JournalError]:
+        """Publish a group with one record and one sync; each of it once (G1), with a result or an error for each."""
+        schema = self.journal._p.generations.schema
+        items = []
+        for put in listed(puts, "publish_many"):
+            if type(put) is not Put:
+                raise Invalid(f"publish_many takes journal.Put objects, not {put!r}")
+            key = self.new_key() if put.key is None and (schema is None or schema.key is None) else put.key
+            items.append(self._own(put, key))
+        results = self.journal.create_many(items, is_repeatable=True, durability=durability)
+        return [
+            result
+            if isinstance(result, JournalError)
+            else Published(
+                checked(schema, None, item.data)[0] if item.key is None else item.key,
+                result.outcome,
+                result.version,
+                result.process_date,
+                result.priority,
+                result.cursor,
+            )
+            for item, result in zip(items, results, strict=True)
+        ]
+
+    def _own(self, put: Put, key: UserKey | None) -> Put:
+        """The same put in the name of the group."""
+        options = put.options or PutOptions()
+        if options.owner not in (None, self.group):
+            raise Invalid(
+                f"a put of {put.key!r} names the owner {options.owner!r}: a producer of {self.group!r} publishes its own"
+            )
+        return Put(key, put.data, priority=put.priority, **options._replace(owner=self.group)._asdict())
 
     def put(
         self,
@@ -164,6 +181,22 @@ class Producer:
         """Cancel an entry of the group (G3); False when there is none: it is done, or was never there."""
         return self.journal.delete(key, owner=self.group, version=version, durability=durability)
 
+    def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
+        """Move entries of the group (G3) with one record and one sync; see Journal.move_many."""
+        items: list[Any] = listed(moves, "move_many")
+        own = [replace(move, owner=self.group) if isinstance(move, Move) else move for move in items]
+        return self.journal.move_many(own, durability=durability)
+
+    def delete_many(
+        self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
+    ) -> list[bool | JournalError]:
+        """Cancel entries of the group (G3) with one record and one sync; see Journal.delete_many."""
+        own = [
+            replace(delete, owner=self.group) if isinstance(delete, Delete) else Delete(delete, owner=self.group)
+            for delete in listed(deletes, "delete_many")
+        ]
+        return self.journal.delete_many(own, durability=durability)
+
     def get(self, key: UserKey) -> Entry | None:
         """An entry of the group (G3), or None."""
         entry = self.journal.get(key)
@@ -172,18 +205,29 @@ class Producer:
             rights.check(role, rights.Action.READ, self._status(entry), key)
         return entry
 
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        since: DateLike | None = None,
+        until: DateLike | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """The entries of the group, in the order of work; see Journal.select."""
+        return self.journal.select(owner=self.group, status=status, since=since, until=until, limit=limit, after=after)
+
+    def count(self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None) -> int:
+        """How many entries the group has; see Journal.count."""
+        return self.journal.count(owner=self.group, status=status, since=since, until=until)
+
+    def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
+        """Say what this producer's clock shows, in ms; whether it is found to be off. See Consumer.report_clock."""
+        now = self.journal.now()
+        t0, t3 = now if t0 is None else t0, now if t3 is None else t3
+        return self.journal.measure_drift(f"producer {self.group}", t0, t1, t1 if t2 is None else t2, t3)
+
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":
             return rights.Status.PROCESSING
-        return rights.status_at(entry.process_date, None, self.journal._p.time.now())
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Whether two values are the same data: types count (1 is not True), the order of a map's keys does not."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return len(a) == len(b) and all(key in b and _is_same(value, b[key]) for key, value in a.items())
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(_is_same, a, b))
-    return bool(a == b or (a != a and b != b))  # NaN is the same NaN
+        return rights.status_at(entry.process_date, None, self.journal.now())

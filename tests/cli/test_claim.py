@@ -7,6 +7,7 @@ from pathlib import Path
 
 import journal
 from tests.cli.conftest import Run
+from tests.engine.sharing import bucket
 
 
 def test_claim_prints_the_token(run: Run, path: Path, check: Callable[[], None]) -> None:
@@ -43,3 +44,19 @@ def test_claim_of_what_is_missing(run: Run, path: Path, tmp_path: Path) -> None:
         assert run("claim", path, "pages", *words).code == 2
     assert not (tmp_path / "missing").exists()
     assert len(run("ls", path, "pages", "--status", "waiting", "--json").json) == 3
+
+
+def test_claim_by_buckets(run: Run, path: Path, check: Callable[[], None]) -> None:
+    """Both ends of the range are in it; what is no range is said."""
+    with journal.open(path) as opened:
+        opened.journal("some").put_many([journal.Put(f"k{n}") for n in range(20)])
+    low = run("claim", path, "some", "-n", 50, "--buckets", "0-511", "--json").json
+    high = run("claim", path, "some", "-n", 50, "--buckets", "512-1023", "--json").json
+    assert sorted(lease["key"] for lease in low + high) == sorted(f"k{n}" for n in range(20))
+    assert all(bucket(lease["key"], 1024) < 512 for lease in low)
+    assert low and high
+    refused = run("claim", path, "some", "--buckets", "9-3")
+    assert refused.code == 2
+    assert "the last, 3, is before the first, 9" in refused.err
+    assert "there are 1024" in run("claim", path, "some", "--buckets", "0-1024").err
+    check()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from journal.core.forecast import STEPS_MAX, Forecast, Tally, forecast
 from journal.core.forecast_text import duration_text, render
+from journal.core.keys import primary_key
 from journal.core.limits import DATE_MAX
 from journal.core.times import duration_ms
 from journal.errors import Invalid
@@ -48,6 +49,32 @@ def test_steps_have_their_dates() -> None:
         (120_000, 180_000),
     ]
     assert (found.overdue.start, found.overdue.end, found.later.start) == (0, NOW, found.end)
+
+
+KEYS_OF = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, 100, 255]),
+        st.sampled_from([0, NOW - 1, NOW, NOW + 1, NOW + 59_999, NOW + 60_000, NOW + 60_001, NOW + 180_000, DATE_MAX]),
+        st.binary(min_size=17, max_size=17),
+        st.booleans(),
+    ),
+    max_size=40,
+    unique_by=lambda row: row[:3],
+)
+
+
+@given(KEYS_OF, st.integers(1, 41))
+def test_places_in_order_are_counted_like_single_entries(rows: list[tuple[int, int, bytes, bool]], size: int) -> None:
+    """Whatever they are, and however many are given at a time."""
+    tally, counted = (Tally(NOW, step="1m", horizon="3m") for _ in range(2))
+    places = sorted(primary_key(*row[:3]) for row in rows)
+    busy = {primary_key(*row[:3]) for row in rows if row[3]}
+    for priority, date, _, is_busy in rows:
+        counted.add(date, priority, "P" if is_busy else "W")
+    for start in range(0, len(places), size):
+        page = places[start : start + size]
+        tally.add_places(page, [place for place in page if place in busy])
+    assert tally.forecast() == counted.forecast()
 
 
 def test_by_priority_and_by_status() -> None:

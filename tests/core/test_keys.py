@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from journal.core.keys import (
     PRIMARY_BYTES,
     SLOT_BYTES,
+    bucket_key,
     buried_key,
     expiration_key,
     key_bytes,
@@ -97,3 +98,11 @@ def test_murmurs_can_be_made_to_collide() -> None:
     assert murmur(twin(key)) == murmur(key)
     assert murmur(b"") == bytes(16)
     assert murmur(b"hello").hex() == "029bbd41b3a7d8cb191dae486a901e5b"
+
+
+def test_bucket_keys_sort_by_bucket_then_place() -> None:
+    """So each bucket is a stretch of the index, in the order of work."""
+    places = [bytes((priority,)) + bytes(25) for priority in (0, 7, 255)]
+    keys = [bucket_key(bucket, place) for bucket in (0, 1, 255, 256, 65535) for place in places]
+    assert keys == sorted(keys)
+    assert {len(key) for key in keys} == {28}

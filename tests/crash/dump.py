@@ -11,7 +11,6 @@ import hashlib
 from typing import Any
 
 import journal
-from journal.core.rows import decode_successor
 from journal.engine.merged import Member
 from journal.engine.namespaces import OWN
 
@@ -50,9 +49,10 @@ def _neighbours(pages: journal.Journal) -> list[str]:
 
 def _behind(pages: journal.Journal) -> list[str]:
     """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows; `at` is a place in the log."""
-    with pages._p.lock:
-        pages._p.enter()
-        rows = [decode_successor(slot, value) for slot, value in pages._p.state.rows(b"successors")]
+    p = pages._p
+    with p.lock:
+        p.enter()
+        rows = [p.state.successor(held) for held in p.state.leases.by_primary.values() if held.has_successor]
     return [f"behind {_short(row._replace(at=0))}" for row in rows]
 
 

@@ -81,7 +81,9 @@ def plan(number: int, seed: int, points: tuple[str, ...]) -> Cycle:
     point = None
     if points and number % 2:
         point = f"{points[number // 2 % len(points)]}:{chance.choice((1, 1, 1, 2, 3, 5))}"
-    return Cycle(number, Shape(seed * 1000 + number, durability), threads, point, chance.uniform(0.1, 0.9))
+    # All cycles work on one store, so whether its journal is merged (program.Shape: a seed's rest by 4) is the campaign's.
+    shape = Shape(seed * 1000 + seed % 4 + 4 * number, durability)
+    return Cycle(number, shape, threads, point, chance.uniform(0.1, 0.9))
 
 
 def run_child(cycle: Cycle, store: Path, marks: Path, mutant: str | None) -> str:

@@ -22,6 +22,7 @@ from tests.crash.collide import twin
 START_MS = 1_700_000_000_000
 FAR_MS = START_MS + 20 * 365 * 86_400_000
 LEASE = "9000d"
+BUCKETS = 6
 NAME = "work"
 NEIGHBOURS = ("wor", "work-2", "z")
 
@@ -84,7 +85,9 @@ class Shape:
             "generations_max": 2 + self.seed % 2,
             "on_empty": ("delete", "reset", "truncate")[self.seed % 7 % 3],
             "wipe": self.seed % 4 == 1,
+            "log_old": self.seed % 6 == 5,
             "compact": self.is_compacting,
+            "buckets": BUCKETS,
         }
 
 
@@ -169,6 +172,13 @@ class Program:
             len(str(key)) * 7 % 5 if isinstance(key, bytes) else hash_of(key) % 5
         ]
 
+    def _part(self) -> journal.Range | None:
+        """Most programs claim by ranges of buckets, now and then."""
+        if self.shape.seed % 3 == 1 or self.number < 10 or self.chance.random() < 0.5:
+            return None
+        low = self.chance.randrange(BUCKETS)
+        return journal.Range(low, self.chance.randint(low + 1, BUCKETS))
+
     def _pick(self) -> int:
         """A token: nearly always one that is held."""
         if not self.held or self.chance.random() < 0.05:
@@ -219,7 +229,7 @@ class Program:
         return told(self._firm, self.journal.create(key, self._data(), owner=self._owner(key), **self._options()))
 
     def claim(self) -> Answer:
-        lease = self.journal.claim(consumer=self.chance.choice(("one", "two")), lease=LEASE)
+        lease = self.journal.claim(consumer=self.chance.choice(("one", "two")), lease=LEASE, buckets=self._part())
         if lease is None:
             return "none", "nothing", None
         self.held.append(lease.token)
@@ -227,10 +237,15 @@ class Program:
 
     def claim_many(self) -> Answer:
         leases = self.journal.claim_many(
-            self.chance.randint(1, 5), consumer=self.chance.choice(("one", "two")), lease=LEASE
+            self.chance.randint(1, 5), consumer=self.chance.choice(("one", "two")), lease=LEASE, buckets=self._part()
         )
         self.held.extend(lease.token for lease in leases)
         return (self._soft if leases else "none"), repr([(lease.key, lease.token) for lease in leases]), None
+
+    def claim_key(self) -> Answer:
+        lease = self.journal.claim_key(self._key(), consumer=self.chance.choice(("one", "two")), lease=LEASE)
+        self.held.append(lease.token)
+        return self._soft, f"{lease.key!r} {lease.token} {lease.version}", None
 
     def done(self) -> Answer:
         token = self._pick()
@@ -277,6 +292,19 @@ class Program:
         key = self._key()
         delay, priority = self.chance.choice((0, 10_000)), self.chance.choice((None, 5, 100))
         return told(self._firm, self.journal.move(key, delay=delay, priority=priority, owner=self._owner(key)))
+
+    def move_many(self) -> Answer:
+        keys = [self._key() for _ in range(self.chance.randint(1, 6))]
+        delays = [self.chance.choice((0, 10_000)) for _ in keys]
+        moves = [journal.Move(key, delay=d, owner=self._owner(key)) for key, d in zip(keys, delays, strict=True)]
+        results = self.journal.move_many(moves)
+        cursors = [str(r.cursor) for r in results if isinstance(r, journal.PutResult)]
+        return (self._firm if cursors else "none"), ",".join(map(brief, results)), max(cursors, default=None)
+
+    def delete_many(self) -> Answer:
+        keys = [self._key() for _ in range(self.chance.randint(1, 3))]
+        results = self.journal.delete_many([journal.Delete(key, owner=self._owner(key)) for key in keys])
+        return (self._firm if True in results else "none"), ",".join(map(brief, results)), None
 
     def checkpoint(self) -> Answer:
         self.store.checkpoint()
@@ -331,4 +359,5 @@ VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
     Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5, Program.neighbour: 8,
+    Program.claim_key: 4, Program.move_many: 3, Program.delete_many: 2,
 }  # fmt: skip

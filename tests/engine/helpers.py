@@ -18,7 +18,8 @@ def collide(monkeypatch: pytest.MonkeyPatch, buckets: int = 1) -> None:
     """Let all keys share `buckets` murmurs, as keys made on purpose would."""
 
     def murmur(raw: bytes) -> bytes:
-        return bytes(15) + bytes((sum(raw) % buckets,))
+        number = sum(raw) % buckets
+        return bytes((-(-number * 256 // buckets),)) + bytes(14) + bytes((number,))
 
     for name, module in list(sys.modules.items()):
         if name.startswith("journal.") and hasattr(module, "murmur"):

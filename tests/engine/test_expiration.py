@@ -145,3 +145,15 @@ def test_an_entry_and_its_successor_expire_with_the_lease(
     clock.advance(1000)
     assert pages.count() == 0 and pages.statistics()["expired"] == 1
     assert store.check() == []
+
+
+def test_a_successor_that_has_expired_goes_with_the_lost_lease(pages: journal.Journal, clock: ManualClock) -> None:
+    """The lease is taken back, the two merge, and what came of it has expired: all in one moment."""
+    pages.put("a", 1, expiration=clock.now() + 800)
+    pages.claim(lease=500)
+    pages.put("a", 2, expiration=clock.now() + 900)
+    pages.put("b", 3)
+    clock.advance(1000)
+    assert pages.get("a") is None
+    assert pages.count() == 1
+    assert pages.claim().key == "b"

@@ -317,3 +317,28 @@ def test_cursors_count_over_generations(store: journal.Store, pages: journal.Jou
         pages.shift(first, -2)
     with pytest.raises(journal.JournalError):
         pages.distance(first, Cursor(9, 0))
+
+
+def test_it_is_told_what_keeps_a_generation(store: journal.Store, clock: ManualClock) -> None:
+    """Its period, the entry that comes first, the lease that ends last, the consumers that are behind."""
+    pages = store.journal("pages")
+    began = clock.now()
+    pages.feed(consumer="slow", live=False).close()
+    pages.put("far", delay="1d")
+    pages.put("near", delay="1h")
+    pages.put("now")
+    pages.claim(lease="10m")
+    clock.advance(5000)
+    pages.rotate()
+    old, active = pages.generations()
+    assert (old.state, old.began, old.ended, old.kept_by) == (
+        "draining",
+        began,
+        began + 5000,
+        ("entries", "leases", "followers"),
+    )
+    assert old.first_entry == ("now", began) and old.last_lease == ("now", began + 600_000)
+    assert old.consumers == ("slow",) and active.ended is None and active.first_entry is None
+    with pages.feed(consumer="slow", live=False) as feed:
+        feed.ack(list(feed))
+    assert pages.generations()[0].consumers == ()

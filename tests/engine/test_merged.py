@@ -291,6 +291,28 @@ def test_a_drop_that_was_cut_short_is_gone_on_with(
             assert store.check() == []
 
 
+def test_a_drop_does_not_overtake(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, crashed: Copy
+) -> None:
+    """Whatever came before it is there when it is: what survives is always a prefix of what happened."""
+    with journal.open(tmp_path / "s", clock=clock, durability="none") as store:
+        a, b = store.journal("a", merged=True), store.journal("b", merged=True)
+        a.put("k")
+        last = b.put("k")
+
+        def cut(*args: object) -> bool:
+            raise StopIteration
+
+        monkeypatch.setattr("journal.engine.store.clear_step", cut)
+        with pytest.raises(StopIteration):
+            store.drop("a")
+        assert b.durable_cursor >= last.cursor
+        copy = crashed(store)
+    monkeypatch.undo()
+    with journal.open(copy, clock=clock) as store:
+        assert store.journals() == ["b"] and keys(store.journal("b")) == ["k"]
+
+
 def test_a_journal_with_its_own_files_is_dropped(store: journal.Store) -> None:
     """Its directory goes, and its name can be used again, for a merged one as well."""
     pages = store.journal("pages")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 import journal
-from tests.model.rows import POSTPONE_MAX, TIMEOUTS_MAX, Model, Row
+from tests.model.rows import MURMURS, POSTPONE_MAX, TIMEOUTS_MAX, Model, Row
 from tests.model.world import World
 
 KEYS = st.sampled_from(["a", b"a", "b", "c", "a:1"])
@@ -24,6 +24,9 @@ DELAYS = st.sampled_from([0, 1, 1000, 9000])
 LIVES = st.sampled_from([None, None, 500, 3000])
 AGES = st.sampled_from([0, 0, 0, 700])
 SIZES = st.integers(1, 3)
+PARTS = st.sampled_from(
+    [None, None, journal.Range(0, 1), journal.Range(0, 2), journal.Range(1, 3), journal.Range(0, 3)]
+)
 
 
 class Wish(NamedTuple):
@@ -46,7 +49,13 @@ class Entries(World):
         self.lost: list[int] = []
 
     def start(self, durability: str, **options: Any) -> None:
-        super().start(durability, timeouts_max=TIMEOUTS_MAX, postpone_max=POSTPONE_MAX, generations_max=2, **options)
+        options |= {
+            "timeouts_max": TIMEOUTS_MAX,
+            "postpone_max": POSTPONE_MAX,
+            "generations_max": 2,
+            "buckets": MURMURS,
+        }
+        super().start(durability, **options)
 
     def new(self, key: Any, priority: int, delay: int, life: int | None, age: int) -> Wish:
         """What a producer asks for next."""
@@ -105,14 +114,14 @@ class Entries(World):
         else:
             self.kept(wish.row, self.pages.create(wish.key, wish.data, **wish.options))
 
-    @rule(n=SIZES, lease=st.sampled_from([1, 1000, 4000]), is_single=st.booleans())
-    def claim(self, n: int, lease: int, is_single: bool) -> None:
-        due = self.model.due(self.now)
+    @rule(n=SIZES, lease=st.sampled_from([1, 1000, 4000]), is_single=st.booleans(), part=PARTS)
+    def claim(self, n: int, lease: int, is_single: bool, part: journal.Range | None) -> None:
+        due = self.model.due(self.now, part)
         if is_single:
-            n, one = 1, self.pages.claim(lease=lease)
+            n, one = 1, self.pages.claim(lease=lease, buckets=part)
             leases = [] if one is None else [one]
         else:
-            leases = self.pages.claim_many(n, lease=lease)
+            leases = self.pages.claim_many(n, lease=lease, buckets=part)
         assert [(x.priority, x.process_date) for x in leases] == [r.place for r in due[:n]]
         for x in leases:
             row = self.model.rows[x.key]

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from journal.core.buckets import Range
+from journal.core.keys import key_bytes
+
+MURMURS = 3
+"""All keys share so many, each in a bucket of its own."""
 TIMEOUTS_MAX = 1
 POSTPONE_MAX = 5000
 
@@ -69,9 +74,11 @@ class Model:
         row.successor = new if row.successor is None else merged(row.successor, new)
         return "queued"
 
-    def due(self, now: int) -> list[Row]:
+    def due(self, now: int, part: Range | None = None) -> list[Row]:
         """Whom a claim may get, in order of work; equals in place are equals."""
         waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
+        if part is not None:
+            waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
 
     def free(self, row: Row) -> None:

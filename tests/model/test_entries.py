@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from tests.model.entries import Entries
+import journal
+from tests.model.entries import DELAYS, KEYS, PRIORITIES, Entries
 from tests.model.world import SHRINK_S, effort
 
 
@@ -21,6 +22,44 @@ class AnyEntries(Entries):
     def begin(self, durability: str, is_compacting: bool) -> None:
         self.is_compacting = is_compacting
         self.start(durability, compact=is_compacting)
+
+    @rule(key=KEYS, lease=st.sampled_from([1, 4000]))
+    def claim_key(self, key: Any, lease: int) -> None:
+        row = self.model.rows.get(key)
+        if row is None or row.token or row.date > self.now:
+            with pytest.raises(journal.Refused):
+                self.pages.claim_key(key, lease=lease)
+            return
+        x = self.pages.claim_key(key, lease=lease)
+        assert (x.data, x.timeouts, x.insertion_date) == (row.data, row.timeouts, row.insertion)
+        row.token, row.deadline = x.token, x.deadline
+
+    @rule(items=st.lists(st.tuples(KEYS, DELAYS, PRIORITIES), max_size=5), gone=st.lists(KEYS, max_size=4))
+    def groups(self, items: list[Any], gone: list[Any]) -> None:
+        """move_many, delete_many: as one by one."""
+        results = self.pages.move_many([journal.Move(key, delay=d, priority=p) for key, d, p in items])
+        for (key, delay, priority), result in zip(items, results, strict=True):
+            row = self.model.rows.get(key)
+            assert isinstance(result, journal.Refused) == (row is None or bool(row.token))
+            if row is not None and not row.token:
+                row.date, row.priority = self.now + delay, priority
+        for key, result in zip(gone, self.pages.delete_many(gone), strict=True):
+            row = self.model.rows.get(key)
+            if row is not None and row.token:
+                assert isinstance(result, journal.Leased)
+            else:
+                assert result is (self.model.rows.pop(key, None) is not None)
+
+    @invariant()
+    def selected(self) -> None:
+        """Other ways to see the same."""
+        self.undisturbed(self._selected)
+
+    def _selected(self) -> None:
+        self.model.tick(self.now)
+        assert self.pages.count(consumer="") == len(self.held())
+        assert sorted(repr(e.key) for e in self.pages.select()) == sorted(map(repr, self.model.rows))
+        assert self.pages.forecast(step="1h").total == len(self.model.rows)
 
     @precondition(lambda self: self.store is not None and self.is_compacting)
     @rule()

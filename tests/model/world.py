@@ -26,6 +26,7 @@ from journal import Cursor
 from journal.testing import ManualClock
 from tests.conftest import copy_live
 from tests.engine.helpers import HANG_S, collide
+from tests.model.rows import MURMURS
 
 START = 1_700_000_000_000
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
@@ -52,7 +53,7 @@ class World(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        collide(self.patch, 3)
+        collide(self.patch, MURMURS)
         self.folder = Path(tempfile.mkdtemp(prefix="journal-model-"))
         self.path = self.folder / "0"
         self.clock = ManualClock(START)

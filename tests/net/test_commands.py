@@ -18,12 +18,10 @@ from journal.net.control import ANSWERED_HERE
 from journal.net.control import ROWS as CONTROL
 from journal.net.document import PARTS, filled
 from journal.net.parameters import Kind
-from journal.net.verbs import GROUPS, ROWS
+from journal.net.verbs import GROUPS, NOT_COMMANDS, ROWS, STORE_NOT_COMMANDS
 from tests.net.test_frames import PLAIN
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_VERBS = {"settings", "schema", "name", "wake", "work", "forecast"}
-"""Of a Journal: not methods, or for one process (work is SUBSCRIBE or CLAIM with LISTEN, over the wire)."""
 ELSEWHERE = {
     "durable_cursor": "DURABLE_CURSOR",
     "feed": "FEED_OPEN",
@@ -50,14 +48,26 @@ def public(kind: type) -> set[str]:
 
 def test_every_verb_of_the_library_is_a_command() -> None:
     """A program that talks to a daemon can do all that an embedded one can."""
-    for verb in public(journal.Journal) - NOT_VERBS:
+    for verb in public(journal.Journal) - set(NOT_COMMANDS):
         assert ELSEWHERE.get(verb, verb.upper()) in COMMANDS, verb
-    for verb in public(journal.Store) - {"close", "path"}:
+    for verb in public(journal.Store) - set(STORE_NOT_COMMANDS):
         assert OF_THE_STORE[verb] in COMMANDS, verb
 
 
+def test_what_is_no_command_says_why() -> None:
+    """Each has a reason, and is no command all the same."""
+    for left_out, elsewhere in ((NOT_COMMANDS, ELSEWHERE), (STORE_NOT_COMMANDS, OF_THE_STORE)):
+        assert all(left_out.values()) and not set(left_out) & set(elsewhere)
+        assert not {name.upper() for name in left_out} & set(COMMANDS)
+
+
 @pytest.mark.parametrize(
-    "name", ["put", "create", "move", "delete", "claim", "claim_many", "release", "bury", "extend"]
+    "name",
+    [
+        *("put", "put_many", "create", "create_many", "move", "move_many", "delete", "delete_many"),
+        *("claim", "claim_many", "claim_key", "done", "release", "bury", "extend", "lease"),
+        *("get", "get_many", "select", "count", "entries_of", "count_of", "forecast", "raise_flag"),
+    ],
 )
 def test_parameters_are_those_of_the_verb(name: str) -> None:
     """The same names, so that a call can be passed on as it is."""
@@ -90,6 +100,14 @@ GOOD: list[tuple[str, str, dict[str, Any]]] = [
     ("PUT", "pages", {"data": b"\xc0", "durability": "none"}),
     ("PUT_MANY", "pages", {"puts": [{"key": b"a", "data": b"\xc0"}, {"data": b"\x01"}]}),
     ("CLAIM_MANY", "pages", {"n": 100, "lease": 30_000, "consumer": "backend-1"}),
+    ("CREATE_MANY", "pages", {"puts": [{"data": b"\xc0"}], "is_repeatable": True}),
+    ("MOVE_MANY", "pages", {"moves": [{"key": "a", "delay": 5}, {"key": "b", "priority": 1, "version": 3}]}),
+    ("DELETE_MANY", "pages", {"deletes": [{"key": "a"}, {"key": b"b", "owner": "shop"}]}),
+    ("CLAIM", "pages", {"buckets": "0-3"}),
+    ("SUBSCRIBE", "pages", {"buckets": "65535", "credit": 1}),
+    ("SELECT", "pages", {"buckets": "5", "status": "available", "limit": 10, "after": b"x"}),
+    ("RELEASE", "pages", {"token": 1, "failed": True}),
+    ("RAISE_FLAG", "pages", {"name": "mail", "message": ""}),
     ("DONE_MANY", "pages", {"tokens": [0, (1 << 64) - 1]}),
     ("SHIFT", "pages", {"cursor": [1, -1], "n": -5}),
     ("FEED_OPEN", "pages", {"start": [1, 7], "live": True}),
@@ -113,7 +131,14 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("PUT", "pages", {"data": b"\xc0", "durability": "maybe"}, '"full" or'),
     ("PUT_MANY", "pages", {"puts": [{"data": b"\xc0"}, 7]}, "a list of maps"),
     ("PUT_MANY", "pages", {"puts": [{"data": b"\xc0", "durability": "full"}]}, "no parameter 'durability'"),
+    ("MOVE_MANY", "pages", {"moves": [7]}, "maps with the parameters of MOVE"),
+    ("MOVE_MANY", "pages", {"moves": [{"delay": 5}]}, "needs the parameter key"),
+    ("DELETE_MANY", "pages", {"deletes": ["a"]}, "maps with the parameters of DELETE"),
     ("CLAIM", "pages", {"lease": 0}, "from 1 to"),
+    ("CLAIM", "pages", {"buckets": "3-0"}, "the first and the last bucket"),
+    ("CLAIM", "pages", {"buckets": "65536"}, "below 65536"),
+    ("CLAIM", "pages", {"buckets": [0, 4]}, "the first and the last bucket"),
+    ("RAISE_FLAG", "pages", {"name": "", "message": "x"}, "1 to 255 bytes"),
     ("SHIFT", "pages", {"cursor": [1], "n": 1}, "a cursor"),
     ("SHIFT", "pages", {"cursor": [1, -2], "n": 1}, "a cursor"),
     ("FEED_OPEN", "pages", {"start": "MIDDLE"}, '"BEGIN", "END"'),

@@ -45,6 +45,31 @@ def test_what_a_store_answers_comes_back(store: journal.Store) -> None:
         assert tuple(v.feed_from(carried(v.feed_to(view)))) == tuple(view)
 
 
+def test_a_generation_that_is_kept_comes_back(store: journal.Store) -> None:
+    """With the entry, the lease and the feed consumers that keep it; tuples are tuples again."""
+    pages = store.journal("pages")
+    pages.put_many([journal.Put("/a"), journal.Put(b"b")])
+    assert pages.claim() is not None
+    with pages.feed(consumer="late"):
+        (generation,) = pages.generations()
+    assert generation.last_lease and generation.first_entry and generation.consumers == ("late",)
+    again = v.generation_from(carried(v.generation_to(generation)))
+    assert again == generation and [type(part) for part in again] == [type(part) for part in generation]
+
+
+def test_pages_and_forecasts_come_back(store: journal.Store) -> None:
+    """Pages with the place where to go on, as the engine takes it, and the load ahead with its counts."""
+    pages = store.journal("pages")
+    pages.put_many([journal.Put(f"/{n}", n, priority=n, delay=n * 40_000) for n in range(5)])
+    assert pages.claim() is not None
+    first = v.page_from(carried(v.page_to(pages.select(limit=2))))
+    assert first == pages.select(limit=2) and first.has_more
+    last = v.page_from(carried(v.page_to(pages.select(after=first.after))))
+    assert [entry.key for entry in last] == ["/2", "/3", "/4"] and last.after is None and not last.has_more
+    forecast = pages.forecast()
+    assert forecast.total == 5 and v.forecast_from(carried(v.forecast_to(forecast))) == forecast
+
+
 def test_flags_and_errors_come_back() -> None:
     """Also an error in the place of a result."""
     flag = Flag("pages", "timeouts", "look", 1, 2, 3)
@@ -54,6 +79,8 @@ def test_flags_and_errors_come_back() -> None:
     error = v.result_from(carried(v.result_to(KeyExists("there is one"))))
     assert type(error) is KeyExists and str(error) == "there is one"
     assert v.error_to(None) is None
+    assert v.deleted_from(carried(v.deleted_to(True))) is True and v.deleted_from(v.deleted_to(False)) is False
+    assert type(v.deleted_from(carried(v.deleted_to(KeyExists("there is one"))))) is KeyExists
     assert type(v.error_from(carried(v.error_to(LeaseLost("late"))))) is LeaseLost
 
 
@@ -67,7 +94,13 @@ def test_flags_and_errors_come_back() -> None:
         (v.entry_from, ["a", "no bytes", *range(9)]),
         (v.entry_from, ["a", b"\xc1", *range(9)]),
         (v.buried_from, [[], "", 1]),
-        (v.generation_from, [*range(8), None]),
+        (v.generation_from, [*range(9), None, None, None, []]),
+        (v.generation_from, [*range(9), [], [1], None, []]),
+        (v.page_from, {"entries": [], "after": "00"}),
+        (v.page_from, []),
+        (v.forecast_from, [1, 2, [1, 2, []], None, [1, 2, []]]),
+        (v.forecast_from, [1, 2, [1, 2, [7]], [], [1, 2, []]]),
+        (v.deleted_from, 1),
         (v.feed_from, ["a", "b", 1, 2, 3, 4]),
         (v.event_from, [*range(10)]),
         (v.event_from, [1, 2, "sync", "pages", 0, "insert", "put", None, None, [*range(20)]]),
@@ -88,4 +121,5 @@ def test_columns_are_those_of_the_views() -> None:
     assert v.COLUMNS["flag"] == Flag.__slots__
     assert v.COLUMNS["buried"] == Buried.__slots__
     assert v.COLUMNS["feed"] == journal.FeedView._fields
-    assert len(v.COLUMNS["generation"]) == len(Generation._fields) == 9
+    assert len(v.COLUMNS["generation"]) == len(Generation._fields) == 13
+    assert all(hasattr(journal.Lease, name) for name in v.COLUMNS["lease"])

@@ -1,0 +1,164 @@
+"""
+Verbs of blocking objects as coroutines: the two threads behind `journal.aio`.
+
+One thread makes the calls in the order in which they came, without waiting for their syncs; another waits for the syncs of all
+of them together and answers. The invariants are those of `journal.aio`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from journal.engine.deferred import deferred
+from journal.engine.lease import Lease
+from journal.engine.pipeline import Pipeline
+from journal.errors import JournalError, LeaseLost, StoreClosed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_END = object()
+
+
+class _Call:
+    """One verb on its way: applied by one thread, settled by another, answered on its loop."""
+
+    __slots__ = ("error", "function", "future", "loop", "result", "waits")
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.function = function
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.waits: dict[Pipeline, int] = {}
+
+    def apply(self) -> None:
+        deferred.waits = {}
+        try:
+            self.result = self.function()
+        except Exception as e:  # noqa: BLE001 - it belongs to the coroutine, which raises it
+            self.error = e
+        self.waits = deferred.waits
+        deferred.waits = None
+
+    def settle(self) -> None:
+        for pipeline, offset in self.waits.items():
+            try:
+                pipeline.commit.wait(offset)
+            except JournalError as e:
+                self.error = e
+
+    def answer(self) -> None:
+        try:
+            self.loop.call_soon_threadsafe(self._set)
+        except RuntimeError:
+            self._undo()  # the loop is closed: nobody will take the answer
+
+    def _set(self) -> None:
+        if self.future.cancelled():
+            self._undo()
+        elif self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+    def _undo(self) -> None:
+        """Nobody waits any more: leases go back (Z3)."""
+        leases = self.result if isinstance(self.result, list) else [self.result]
+        for lease in leases:
+            if isinstance(lease, Lease) and self.error is None:
+                threading.Thread(target=_release_quietly, args=(lease,), daemon=True).start()
+
+
+def _release_quietly(lease: Lease) -> None:
+    try:
+        lease.release()
+    except (LeaseLost, StoreClosed):
+        return  # it is free already
+
+
+class Runner:
+    """The two threads of an asynchronous store."""
+
+    def __init__(self, name: str) -> None:
+        self.is_closed = False
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._settling: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._apply, name=f"journal-aio-{name}", daemon=True),
+            threading.Thread(target=self._settle, name=f"journal-aio-settle-{name}", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, function: Callable[[], R]) -> R:
+        call = _Call(function, asyncio.get_running_loop())
+        self._calls.put(call)
+        if self.is_closed:
+            self._refuse_rest()
+        result: R = await call.future
+        return result
+
+    def close(self) -> None:
+        self._calls.put(_END)
+
+    def _refuse_rest(self) -> None:
+        """The thread has ended: who came too late is refused."""
+        while not self._calls.empty():
+            call = self._calls.get()
+            if call is not _END:
+                call.error = StoreClosed("the store is closed")
+                call.answer()
+
+    def _apply(self) -> None:
+        while (call := self._calls.get()) is not _END:
+            call.apply()
+            if call.waits and call.error is None:
+                self._settling.put(call)
+            else:
+                call.answer()
+        self.is_closed = True
+        self._refuse_rest()
+        self._settling.put(_END)
+
+    def _settle(self) -> None:
+        while (call := self._settling.get()) is not _END:
+            batch = [call]
+            while not self._settling.empty():
+                more = self._settling.get()
+                if more is _END:
+                    self._settling.put(_END)
+                    break
+                batch.append(more)
+            # The last one's sync covers all before it; theirs then return at once.
+            for waiting in reversed(batch):
+                waiting.settle()
+            for waiting in batch:
+                waiting.answer()
+
+
+def verb(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[Wrapped, P], Coroutine[Any, Any, R]]:
+    """A blocking verb as a coroutine of the wrapper."""
+
+    async def call(self: Wrapped, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._runner.run(lambda: method(self._wrapped, *args, **kwargs))
+
+    call.__name__ = method.__name__
+    call.__doc__ = method.__doc__
+    return call
+
+
+class Wrapped:
+    """A blocking object and the threads that run its verbs."""
+
+    _wrapped: Any
+
+    def __init__(self, wrapped: Any, runner: Runner) -> None:
+        self._wrapped = wrapped
+        self._runner = runner

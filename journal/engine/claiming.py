@@ -1,0 +1,107 @@
+"""
+A claim of one entry of a range of buckets: what `Consuming._claim_one` does over all, without what is pending.
+
+The two are apart so that a claim over all has no test for the other in its way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from journal.core import effects as fx
+from journal.core.buckets import Range
+from journal.core.rows import Row
+from journal.core.times import DurationLike
+from journal.engine.arguments import consumer_name, lease_ms, part_of
+from journal.engine.bucketindex import is_complete
+from journal.engine.building import enter_in
+from journal.engine.inrange import InRange
+from journal.engine.lease import Lease
+from journal.engine.levels import FULL
+from journal.engine.lmdbfile import LmdbError
+from journal.errors import JournalError
+
+if TYPE_CHECKING:
+    from journal.engine.consuming import Consuming
+
+
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
+
+
+def claim_one_in(
+    side: Consuming,
+    part: Range,
+    consumer: str,
+    lease: DurationLike | None,
+    durability: str | None,
+    *,
+    is_idle: bool,
+) -> Lease | None:
+    """The next due entry of a range, under a lease; None when nothing is due."""
+    p = side._p
+    if consumer != side._consumer:
+        side._consumer = consumer_name(consumer)
+    duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
+    level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
+    with p.lock:
+        now, order = enter_in(p, part)
+        row = _take(side, order, now, is_idle)
+        if row is None:
+            return None
+        state = p.state
+        deadline = now + duration
+        items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
+        effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
+        p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
+        try:
+            offset = p.append(effect, 1, now, level, is_essential=True)
+        except JournalError:
+            if not p.is_broken:  # refused: the entry goes back into the order
+                state.order.returned(row.primary, len(state.leases))
+            raise
+        try:
+            held = state.claim_one(effect, row, offset)
+        except LmdbError as e:
+            raise p.misapplied(e) from e
+        p.applied(offset, 1, now, level)
+        if deadline < p.timer_at:
+            p.timer_soon(deadline)
+        settle_at = offset if level == FULL else -1
+        if p.log.synced < p.full_requested and p.must_settle(row.at):
+            settle_at = max(settle_at, row.at)
+    if settle_at >= 0:
+        p.settle(settle_at)
+    return Lease(side, held, row)
+
+
+def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | None:
+    """The next due entry, taken out of its order; those that expired unseen go on the way."""
+    p = side._p
+    state = p.state
+    while True:
+        # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
+        p.is_broken = True
+        row = state.take_in(order, now, p.settings.slow_from) or (state.take_in(order, now, 256) if is_idle else None)
+        if row is None:
+            p.is_broken = False
+        elif row.expiration and row.expiration <= now:
+            side._expire(row, now)
+            continue
+        elif state.leases.worn:
+            row = state.counted(row)
+        return row
+
+
+def is_indexed(side: Consuming) -> bool:
+    """Whether claims by buckets can go ahead at once; a look without the lock."""
+    return is_complete(side._p.state.generations)
+
+
+def index(side: Consuming, buckets: Range) -> None:
+    """Make the index by bucket, for claims to come."""
+    p = side._p
+    part = part_of(buckets, p.settings)
+    p.level_of(None, p.claim_level)
+    if part is not None:
+        with p.lock:
+            enter_in(p, part)

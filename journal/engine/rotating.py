@@ -1,0 +1,50 @@
+"""
+The generations of a journal, or of all merged ones, and its log as a row of cursors over them.
+"""
+
+from __future__ import annotations
+
+from journal.core import spans
+from journal.core.cursor import Cursor
+from journal.core.views import Compacted, Generation
+from journal.engine.side import Side
+
+
+class Rotating(Side):
+    """Verbs about files that come and go."""
+
+    def generations(self) -> list[Generation]:
+        """The periods, oldest first, with what keeps each."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            return p.generations.list()
+
+    def rotate(self) -> Generation:
+        """Begin a new generation now; the active one."""
+        p = self._p
+        p.level_of(None, p.level)
+        p.keeper.call(p.generations.rotate)
+        return self.generations()[-1]
+
+    def compact(self) -> Compacted:
+        """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""
+        return self._p.compaction.now()
+
+    def distance(self, a: Cursor, b: Cursor) -> int:
+        """How many changes come after `a`, up to `b`; negative when `b` is before `a`. Gone generations count too."""
+        return spans.distance(a, b, self._spans())
+
+    def shift(self, cursor: Cursor, n: int) -> Cursor:
+        """The cursor `n` changes later, or earlier when `n` is negative."""
+        return spans.shift(cursor, n, self._spans())
+
+    def lag(self, cursor: Cursor) -> int:
+        """How many changes come after a cursor."""
+        return spans.lag(cursor, self._spans())
+
+    def _spans(self) -> list[spans.Span]:
+        p = self._p
+        with p.lock:
+            p.enter()
+            return p.generations.spans()

@@ -1,0 +1,52 @@
+"""
+Telling a program what happened to its leases, on a thread that has nothing else to do.
+
+Y1  Whoever tells does not wait: a callback that blocks holds up later callbacks of its consumer, and nothing else.
+Y2  A callback that raises is logged; the next one is told all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger("journal.consumer")
+
+Told = tuple[Callable[..., object], tuple[Any, ...]]
+
+
+class Telling:
+    """The callbacks of one consumer, one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._queue: queue.SimpleQueue[Told | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, callback: Callable[..., object] | None, *args: Any) -> None:
+        """Have a callback called soon. One thread at a time."""
+        if callback is None:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_tell_all, args=(self._queue,), name=f"journal-telling-{self._name}", daemon=True
+            )
+            self._thread.start()
+        self._queue.put((callback, args))
+
+    def close(self) -> None:
+        """Nothing more will be told; what is on its way still is."""
+        self._queue.put(None)
+
+
+def _tell_all(told: queue.SimpleQueue[Told | None]) -> None:
+    while (item := told.get()) is not None:
+        callback, args = item
+        try:
+            callback(*args)
+        except Exception:
+            log.exception("callback_failed callback=%r", callback)
+        del item, callback, args  # or the consumer of the last lease would live as long as this thread

@@ -1,0 +1,205 @@
+"""Handlers: what returns is done, what raises is tried again later and given up in the end."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import journal
+from journal import Consumer, Put, Retry
+from journal.roles.handling import reason_of
+from journal.testing import ManualClock
+from tests.engine.helpers import must_end
+from tests.roles.consuming import Said, pass_time, sleeps
+
+EXACT = Retry(first="1s", cap="10s", jitter=0, failures_max=4)
+
+
+def test_run_in_ones_own_thread(pages: journal.Journal) -> None:
+    """Until the subscription ends."""
+    pages.put_many([Put("a"), Put("b")])
+    consumer = Consumer(pages, name="c")
+    seen: list[tuple[Any, threading.Thread]] = []
+
+    def handler(lease: journal.Lease) -> None:
+        seen.append((lease.key, threading.current_thread()))
+        if len(seen) == 2:
+            consumer.unsubscribe()
+
+    def main() -> threading.Thread:
+        consumer.run(handler)
+        return threading.current_thread()
+
+    me = must_end(main)
+    assert sorted(seen) == [("a", me), ("b", me)]
+    assert pages.count() == 0
+    consumer.close()
+
+
+def test_a_handler_has_the_last_word(pages: journal.Journal) -> None:
+    """What it answered itself is not answered again, also when it raises afterwards."""
+    pages.put_many([Put("done"), Put("released"), Put("buried"), Put("raised")])
+    said = Said()
+
+    def handler(lease: journal.Lease) -> None:
+        match lease.key:
+            case "released":
+                lease.release(delay="1h")
+            case "buried":
+                lease.bury("unreadable")
+            case "raised":
+                lease.release(delay="2h")
+                raise KeyError
+            case _:
+                lease.done()
+        said(lease.key)
+        assert lease.key != "raised"
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        said.until(lambda things: len(things) == 3)
+        sleeps(consumer)
+    assert [(b.entry.key, b.reason) for b in pages.buried()] == [("buried", "unreadable")]
+    assert [(e.key, e.timeouts) for e in pages.scan()] == [("released", 0), ("raised", 0)]
+
+
+def test_failures_wait_longer_and_longer_and_end(pages: journal.Journal, clock: ManualClock) -> None:
+    """1 s, 2 s, 4 s, and then it is buried with the reason."""
+    pages.put("a")
+    said = Said()
+
+    def handler(lease: journal.Lease) -> None:
+        said(lease.timeouts)
+        raise ConnectionError("refused")
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        for failures, wait in enumerate((1000, 2000, 4000)):
+            said.until([*range(failures + 1)])
+            sleeps(consumer)
+            assert next(pages.scan()).process_date == clock.now() + wait
+            clock.advance(wait)
+        said.until([0, 1, 2, 3])
+        sleeps(consumer)
+        assert consumer.statistics()["failed"] == 4
+    (buried,) = pages.buried()
+    assert buried.reason == "failed 4 times, at last with ConnectionError: refused"
+    assert pages.count() == 0
+
+
+def test_failures_are_counted_with_the_entry(pages: journal.Journal, clock: ManualClock) -> None:
+    """Over consumers and restarts, and lost leases count: what kills its workers is no better than what raises."""
+    pages.put("a")
+    lease = pages.claim(consumer="died", lease="10s")
+    assert lease is not None
+    clock.advance(10_000)
+    for name in ("one", "two"):
+        said = Said()
+
+        def handler(lease: journal.Lease, said: Said = said) -> None:
+            said(lease.timeouts)
+            raise ValueError
+
+        with Consumer(pages, name=name, retry=EXACT) as consumer:
+            consumer.subscribe(handler)
+            said.until(lambda things: len(things) == 1)
+            sleeps(consumer)
+        clock.advance(10_000)
+    assert [entry.timeouts for entry in pages.scan()] == [3]
+
+
+def test_new_data_begins_anew(pages: journal.Journal) -> None:
+    """A put of the same key forgets the failures: it may be what mends it."""
+    pages.put("a", 1)
+    lease = pages.claim()
+    assert lease is not None
+    lease.release(failed=True)
+    assert [entry.timeouts for entry in pages.scan()] == [1]
+    pages.put("a", 2)
+    assert [entry.timeouts for entry in pages.scan()] == [0]
+
+
+def test_failures_stop_at_the_counters_end(pages: journal.Journal) -> None:
+    """The counter is one byte, and saturates."""
+    pages.put("a")
+    for _ in range(260):
+        lease = pages.claim()
+        assert lease is not None
+        lease.release(failed=True, durability="none")
+    assert [entry.timeouts for entry in pages.scan()] == [255]
+
+
+def test_without_a_policy(pages: journal.Journal) -> None:
+    """It is tried again at once, and counted."""
+    pages.put("a")
+    said = Said()
+
+    def handler(lease: journal.Lease) -> None:
+        said(lease.timeouts)
+        if lease.timeouts < 3:
+            raise ValueError
+
+    with Consumer(pages, name="c", retry=None) as consumer:
+        consumer.subscribe(handler)
+        said.until([0, 1, 2, 3])
+    assert pages.count() == 0
+
+
+def test_an_interrupt_is_no_failure(pages: journal.Journal) -> None:
+    """The entry goes back to its place, and the interrupt on its way."""
+    pages.put("a")
+    before = next(pages.scan())
+    consumer = Consumer(pages, name="c")
+
+    def handler(lease: journal.Lease) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consumer.run(handler)
+    entry = next(pages.scan(status="W"))
+    assert (entry.timeouts, entry.process_date) == (0, before.process_date)
+    consumer.close()
+
+
+def test_a_handler_that_comes_too_late(pages: journal.Journal, clock: ManualClock) -> None:
+    """Its work is not counted as done, and the consumer goes on."""
+    pages.put("a")
+    said, lost = Said(), Said()
+
+    def handler(lease: journal.Lease) -> None:
+        if not said.things:
+            clock.advance(30_000)
+        said((lease.key, lease.timeouts))
+
+    with Consumer(pages, name="c", extend=False, on_lost=lambda lease: lost(lease.key)) as consumer:
+        consumer.subscribe(handler)
+        said.until([("a", 0), ("a", 1)])
+        lost.until(["a"])
+        sleeps(consumer)
+        assert consumer.statistics()["done"] == 1
+    assert pages.count() == 0
+
+
+def test_answers_may_come_later(pages: journal.Journal, clock: ManualClock) -> None:
+    """Without auto_done a handler only takes notice; others answer, and prefetch bounds how many are open."""
+    pages.put_many([Put(n) for n in "abc"])
+    said = Said()
+    with Consumer(pages, name="c", prefetch=2, auto_done=False) as consumer:
+        consumer.subscribe(said)
+        said.until(lambda things: len(things) == 2)
+        assert pages.count(status="W") == 1
+        said.things[0].done()
+        said.until(lambda things: len(things) == 3)
+        pass_time(clock, 0)
+        for lease in said.things[1:]:
+            lease.done()
+    assert pages.count() == 0
+
+
+def test_a_reason_has_its_bounds() -> None:
+    """As much of the error as there is room for, whatever it says."""
+    assert reason_of(KeyError("x"), 2) == "failed 2 times, at last with KeyError: 'x'"
+    assert len(reason_of(ValueError("é" * 5000), 1).encode()) <= 4096
+    assert "\\udcff" in reason_of(ValueError("\udcff"), 1)

@@ -155,7 +155,7 @@ MUTANTS: dict[str, Mutant] = {
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
     "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
     "compact-others-first": Mutant(compact_others_first, "power", seed=4),
-    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=13),
+    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=25),
 }
 
 

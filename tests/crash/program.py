@@ -58,6 +58,11 @@ class Shape:
         return self.seed % 2 == 1
 
     @property
+    def is_followed(self) -> bool:
+        """Some have nobody who holds their log: segments go as soon as they may."""
+        return self.seed % 8 != 2
+
+    @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
 
@@ -321,6 +326,8 @@ class Program:
 
     def follow(self) -> Answer:
         """What is delivered depends on what the engine does by itself; that it can be followed does not."""
+        if not self.shape.is_followed:
+            return "none", "nobody does", None
         with self.journal.feed(consumer="audit", live=False) as feed:
             for event in islice(feed, self.chance.randint(1, 30)):
                 feed.ack(event)

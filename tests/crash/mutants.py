@@ -149,7 +149,7 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "ack-before-sync": Mutant(acknowledge_before_sync, "power"),
     "no-directory-sync": Mutant(skip_directory_sync, "power"),
-    "log-cut-early": Mutant(cut_log_early, "kill"),
+    "log-cut-early": Mutant(cut_log_early, "kill", seed=4),
     "log-cut-early-power": Mutant(cut_log_early, "power"),
     "index-outside": Mutant(skip_expiration_index, "kill"),
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
@@ -182,7 +182,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", choices=sorted(MUTANTS), action="append", help="one mutant; may be repeated (default: all)"
     )
     parser.add_argument("--states", type=int, default=6000, help="give up on a mutant after so many power cuts")
-    parser.add_argument("--cycles", type=int, default=40, help="give up on a mutant after so many kills")
+    parser.add_argument("--cycles", type=int, default=150, help="give up on a mutant after so many kills")
 
 
 def main(given: argparse.Namespace) -> int:

@@ -67,7 +67,7 @@ def _extend(consumer: Consumer, taken: Taken, now: int) -> None:
     care, lease = consumer.care, taken.lease
     wanted = care.extended(taken.start, taken.deadline, now)
     try:
-        lease.deadline, lease.version = consumer.journal._extend(lease.token, wanted - now)
+        lease.deadline, lease.version = consumer.journal._extend(lease.token, max(wanted - now, 1))
     except LeaseLost:
         # Answered in this moment; or over, which is looked at like any other end.
         with consumer._changed:

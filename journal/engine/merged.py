@@ -220,6 +220,7 @@ class Member(Pipeline):
         self._dropped = StoreClosed(f"the journal {self.name} was dropped")
         self.shared.members.pop(self.own, None)
         self.due.notify_all()
+        self.tell()
 
     def _refresh(self) -> None:
         """Look at the transactions of now (namespaces M3)."""

@@ -231,8 +231,10 @@ class Store:
         """Remove the rows of a merged journal that is listed as being dropped, then its name (opening O2)."""
         sequence = self.merged()._p
         assert isinstance(sequence, Sequence)
-        for consumer in MemberConsumers(sequence, sequence.consumers, name).known:
-            sequence.consumers.remove(f"{name}:{consumer}")
+        for known, consumer in MemberConsumers(sequence, sequence.consumers, name).known.items():
+            if (feed := consumer.open_feed) is not None:
+                feed.close()
+            sequence.consumers.remove(f"{name}:{known}")
         while clear_step(sequence, name.encode()):
             pass
         self._keeper.call(lambda: finish(sequence))

@@ -431,3 +431,19 @@ def test_thousands_of_journals_are_not_loaded(tmp_path: Path) -> None:
         store.journal("j8").put("new")
         store.checkpoint()
         assert store.merged()._p.state.states.keys() == {b"j7", b"j8"}
+
+
+def test_a_drop_ends_who_follows(store: journal.Store, two: Two) -> None:
+    """Feeds that are open, with a name or without, waiting or not: they end, and the drop is whole."""
+    a, b = two
+    a.put("k")
+    named, live = a.feed(consumer="c", live=False), a.feed()
+    assert next(named).key == next(live).key == "k"
+    ended = threading.Thread(target=lambda: list(live))
+    ended.start()
+    store.drop("a")
+    ended.join(10)
+    assert not ended.is_alive() and store.journals() == ["b"]
+    with pytest.raises(journal.StoreClosed):
+        named.ack(Cursor(1, 0))
+    assert store.journal("a", merged=True).feeds() == [] and b.put("x").outcome == "inserted"

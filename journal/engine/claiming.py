@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from journal.core import effects as fx
 from journal.core.buckets import Range
 from journal.core.rows import Row
 from journal.core.times import DurationLike
@@ -18,14 +17,9 @@ from journal.engine.building import enter_in
 from journal.engine.inrange import InRange
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
-from journal.engine.lmdbfile import LmdbError
-from journal.errors import JournalError
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
-
-
-_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
 def claim_one_in(
@@ -48,24 +42,7 @@ def claim_one_in(
         row = _take(side, order, now, is_idle)
         if row is None:
             return None
-        state = p.state
-        deadline = now + duration
-        items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
-        effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
-        p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
-        try:
-            offset = p.append(effect, 1, now, level, is_essential=True)
-        except JournalError:
-            if not p.is_broken:  # refused: the entry goes back into the order
-                state.order.returned(row.primary, len(state.leases))
-            raise
-        try:
-            held = state.claim_one(effect, row, offset)
-        except LmdbError as e:
-            raise p.misapplied(e) from e
-        p.applied(offset, 1, now, level)
-        if deadline < p.timer_at:
-            p.timer_soon(deadline)
+        (held,), offset = side._lend([row], consumer, now, now + duration, level)
         settle_at = offset if level == FULL else -1
         if p.log.synced < p.full_requested and p.must_settle(row.at):
             settle_at = max(settle_at, row.at)

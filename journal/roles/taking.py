@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any, cast
@@ -36,7 +37,7 @@ from journal.roles.watch import watch
 log = logging.getLogger("journal.consumer")
 
 
-class Taking:
+class Taking(ABC):
     """The leases of a consumer."""
 
     def __init__(
@@ -241,6 +242,6 @@ class Taking:
         if self._is_dealt and self.is_subscribed:
             self._dealing.sit(self)
 
+    @abstractmethod
     def tick(self, now: int) -> int:
         """For the watch: look after the leases; when to come again."""
-        raise NotImplementedError

@@ -11,6 +11,8 @@ import pytest
 
 import journal
 from journal import Consumer, Put
+from journal.core.tending import Step
+from journal.roles import tender
 from journal.roles.watch import watch
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
@@ -260,3 +262,17 @@ def test_two_stores_with_clocks_of_their_own(tmp_path: Any) -> None:
     for store, consumer in zip(stores, consumers, strict=True):
         store.close()
         consumer.close()
+
+
+def test_an_extension_that_comes_too_late_is_a_loss(pages: journal.Journal, clock: ManualClock) -> None:
+    """The lease ended between the plan and its turn: nothing is raised, and it is looked at as one that is over."""
+    pages.put("a")
+    with brief(pages, name="c", lease="30s", extend_max="30s") as consumer:
+        consumer.subscribe()
+        lease = taken(consumer)
+        (held,) = consumer._held.values()
+        clock.advance(30_000)
+        tender._extend(consumer, held, clock.now())
+        assert held.step is Step.END and pages.count(status="waiting") == 1
+        with pytest.raises(journal.LeaseLost):
+            lease.done()

@@ -59,3 +59,10 @@ def skips(pages: journal.Journal, order: int = 1) -> list[tuple[int, int]]:
 def fill(pages: journal.Journal, rounds: int = 6, key: str = "hot") -> None:
     for turn in range(rounds):
         pages.put(key, [turn, b"x" * 20_000])
+
+
+def at_rest(pages: journal.Journal) -> None:
+    """Wait for the pass in the background, and until the keeper has told how it ended."""
+    while pages._p.compaction._work is not None:
+        pages._p.keeper.call(lambda: None)
+    pages._p.keeper.call(lambda: None)

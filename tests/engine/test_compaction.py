@@ -18,7 +18,7 @@ from journal.engine import compaction, condense
 from journal.engine.segments import CONDENSED, list_segments
 from journal.engine.tail import Tail
 from journal.testing import ManualClock
-from tests.engine.compacting import SMALL, Copy, directory, fill, mirror, skips, told, words
+from tests.engine.compacting import SMALL, Copy, at_rest, directory, fill, mirror, skips, told, words
 from tests.engine.helpers import Failing
 
 
@@ -145,8 +145,7 @@ def test_it_runs_by_itself_when_there_is_enough(kept: journal.Journal, store: jo
     for turn in range(12):
         kept.put("hot", [turn, b"x" * 30_000])
         store.checkpoint()
-    while kept._p.compaction._work is not None:
-        kept._p.keeper.call(lambda: None)
+    at_rest(kept)
     numbers = kept.statistics()
     assert numbers["compactions"] >= 1 and numbers["compacted_records"] > 0 and numbers["compacted_bytes"] > 0
     kept.compact()
@@ -174,8 +173,7 @@ def test_a_full_disk_postpones_it(kept: journal.Journal, monkeypatch: pytest.Mon
     assert words(kept) == before
     assert sorted(os.listdir(directory(kept)))[:-1] == files
     kept._p.keeper.call(kept._p.compaction.look)
-    while kept._p.compaction._work is not None:
-        kept._p.keeper.call(lambda: None)
+    at_rest(kept)
     assert "compaction_postponed" in caplog.text
     assert words(kept) == before
     monkeypatch.undo()

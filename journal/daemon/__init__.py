@@ -1,0 +1,1 @@
+"""The daemon: a process, or a part of one, that owns a store and serves it to others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from journal.core.buckets import Range
@@ -16,13 +16,17 @@ from journal.core.limits import (
     OWNER_BYTES_MAX,
     REASON_BYTES_MAX,
 )
-from journal.core.rows import Row, pack_data
+from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
 T = TypeVar("T")
+Pack = Callable[[Any], bytes]
+"""The bytes that are stored of data: `rows.pack_data`, or the check of data that comes packed."""
+Checked = Callable[[Schema | None, UserKey | None, Any], tuple[UserKey, Any]]
+"""`checked`, or the same for data that comes packed."""
 AVAILABLE = "A"
 """The status of what waits and is due now; no entry carries it, since it changes with the time."""
 _ENTRY_HEAD = 44
@@ -54,10 +58,11 @@ def wanted(
     insertion_date: DateLike | None,
     owner: str | None,
     entry_bytes_max: int,
+    pack: Pack,
 ) -> Wanted:
     """Check the arguments of a put."""
     raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= 1024 else key_bytes(key)
-    packed = pack_data(data)
+    packed = pack(data)
     owner_raw = b"" if owner is None else owner_bytes(owner)
     if _ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed) > entry_bytes_max:
         raise Invalid(

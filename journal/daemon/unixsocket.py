@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 from journal.errors import Invalid, Refused
 
@@ -24,6 +25,7 @@ PATH_BYTES_MAX = 107
 """What the system's address of a socket can hold, without the zero at its end."""
 BACKLOG = 1024
 _PROBE_S = 1.0
+_TURN_S = 2.0
 
 
 def checked_path(path: Path) -> Path:
@@ -88,13 +90,23 @@ def _turn(directory: Path) -> Iterator[None]:
             raise Refused(
                 f"everybody can write to {directory}, so anybody could exchange the socket: choose another place"
             )
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            raise Refused(f"another daemon is just beginning to listen in {directory}: try again") from e
+        _wait_for_turn(fd, directory)
         yield
     finally:
         os.close(fd)
+
+
+def _wait_for_turn(fd: int, directory: Path) -> None:
+    """Not for ever: in a directory that others can read, somebody may hold it for no reason."""
+    until = monotonic() + _TURN_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as e:
+            if monotonic() >= until:
+                raise Refused(f"another process holds {directory}, where the socket is to be: try again") from e
+        sleep(0.02)
 
 
 def _clear(path: Path) -> None:

@@ -182,13 +182,15 @@ def test_a_directory_that_is_missing(tmp_path: Path) -> None:
         UnixSocket(tmp_path / "missing" / "SOCKET")
 
 
-def test_two_that_begin_at_once_take_turns(tmp_path: Path) -> None:
-    """The second one is told to try again, and nothing of the first is taken."""
+def test_two_that_begin_at_once_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one waits; one that waits too long is told to try again."""
+    monkeypatch.setattr(unixsocket, "_TURN_S", 0.1)
     held = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(Refused, match="try again"):
             UnixSocket(tmp_path / "SOCKET")
+        monkeypatch.setattr(unixsocket, "sleep", lambda s: fcntl.flock(held, fcntl.LOCK_UN))
+        UnixSocket(tmp_path / "SOCKET").close()
     finally:
         os.close(held)
-    UnixSocket(tmp_path / "SOCKET").close()

@@ -85,7 +85,7 @@ def copy_live(store: journal.Store, target: Path) -> None:
             held.enter_context(lock)
         while True:
             try:
-                shutil.copytree(store.path, target)
+                shutil.copytree(store.path, target, ignore=shutil.ignore_patterns("SOCKET"))
                 return
             except shutil.Error:
                 shutil.rmtree(target)

@@ -20,7 +20,7 @@ from journal.core.times import duration_ms
 from journal.errors import Invalid
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-RESERVED = frozenset({"lock", "catalog"})
+RESERVED = frozenset({"lock", "catalog", "socket"})
 MERGED = "_merged"
 """The name of what all merged journals of a store share; no journal can have it."""
 FIXED = frozenset({"buckets", "merged", "timeline"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from journal.core.arguments import AVAILABLE as AVAILABLE
@@ -20,12 +21,16 @@ from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range
 from journal.core.keys import UserKey, key_bytes, primary_key
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX
-from journal.core.rows import Row, pack_data
+from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
+Pack = Callable[[Any], bytes]
+"""The bytes that are stored of data: `rows.pack_data`, or the check of data that comes packed."""
+Checked = Callable[[Schema | None, UserKey | None, Any], tuple[UserKey, Any]]
+"""`checked`, or the same for data that comes packed."""
 _ENTRY_HEAD = 44
 ENTRY_OVERHEAD_MAX = _ENTRY_HEAD + KEY_BYTES_MAX
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -55,10 +60,11 @@ def wanted(
     insertion_date: DateLike | None,
     owner: str | None,
     entry_bytes_max: int,
+    pack: Pack,
 ) -> Wanted:
     """Check the arguments of a put."""
     raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= 1024 else key_bytes(key)
-    packed = pack_data(data)
+    packed = pack(data)
     owner_raw = b"" if owner is None else owner_bytes(owner)
     if _ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed) > entry_bytes_max:
         raise Invalid(

@@ -2,7 +2,7 @@
 The directories and files of a store, opened so that nobody else's file is ever touched.
 
 F1  Directories are 0700, files 0600, whatever the umask.
-F2  Only regular files and directories of our own user, with one link, and never through a symbolic link.
+F2  Only regular files and directories of our own user, with one link, and never through a symbolic link; and one socket.
 F3  A name is durable only after its directory was synced: whoever makes, renames or removes a file says so here.
 """
 
@@ -20,6 +20,12 @@ from journal.errors import StorageError, StoreDamaged, StoreFull, StoreLocked
 log = logging.getLogger("journal.files")
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+SOCKET = "SOCKET"
+"""Where the daemon of a store listens, in its directory."""
+TOKENS = "_tokens"
+"""The token file of a store (journal.net.tokens). No journal can have this name."""
+TOKENS_NEW = "_tokens.new"
+"""While it is being written."""
 
 
 def storage_error(error: OSError, doing: str) -> StorageError:
@@ -53,6 +59,16 @@ def check_own(path: Path, is_directory: bool) -> os.stat_result:
         raise StoreDamaged(f"{path} belongs to user {found.st_uid}, not to us ({os.geteuid()}): fix its owner")
     if not is_directory and found.st_nlink != 1:
         raise StoreDamaged(f"{path} has {found.st_nlink} links: a store's files have one; remove the others")
+    return found
+
+
+def check_own_socket(path: Path) -> os.stat_result:
+    """Refuse what is not a socket of ours (F2)."""
+    found = os.lstat(path)
+    if not stat.S_ISSOCK(found.st_mode):
+        raise StoreDamaged(f"{path} is not a socket: a daemon's place is taken; move it away")
+    if found.st_uid != os.geteuid():
+        raise StoreDamaged(f"{path} belongs to user {found.st_uid}, not to us ({os.geteuid()}): remove it")
     return found
 
 

@@ -3,6 +3,8 @@ A store: a directory that one process owns, with its journals.
 
     work.journal/
       LOCK                       flock; pid and start time of the owner
+      SOCKET                     the daemon's, while the owner is one
+      _tokens                    the identities that a daemon knows, if there are any
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
@@ -26,7 +28,7 @@ from typing import Any
 import msgpack
 
 from journal.core.drift import Drifts
-from journal.core.settings import MERGED, NAME, check_name
+from journal.core.settings import MERGED, check_name
 from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Flag
 from journal.engine import check as checks
@@ -34,16 +36,17 @@ from journal.engine import lmdbfile
 from journal.engine.catalog import Catalog
 from journal.engine.clock import EngineTime, as_clock
 from journal.engine.dropping import clear_step, finish
-from journal.engine.files import OwnerLock, check_own, make_directory, storage_error
+from journal.engine.files import OwnerLock, storage_error
 from journal.engine.journal import Journal, lower
 from journal.engine.keeper import Keeper
 from journal.engine.levels import FULL, OS, level_named
 from journal.engine.member import MemberConsumers
 from journal.engine.merged import Member, Sequence
 from journal.engine.merged_journals import MergedJournals
-from journal.engine.opening import GONE, Opening
+from journal.engine.opening import Opening
 from journal.engine.peers import Peers
-from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
+from journal.engine.place import prepare
+from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 
 log = logging.getLogger("journal.store")
 
@@ -107,9 +110,12 @@ class Store:
         self._journals: dict[str, Journal] = {}
         self._merged: MergedJournals | None = None
         self._peers = Peers()
+        self._servers: set[Any] = set()
+        """The daemons that serve this store: they end before it does."""
+        self._epochs = 0
         self._owner: OwnerLock | None = None
         if not is_readonly:
-            _prepare(path)
+            prepare(path)
             self._owner = OwnerLock(path)
         self._keeper = Keeper(path.name)
         try:
@@ -321,6 +327,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what is under way, commit, and give the store up. Closing twice is fine."""
+        for server in list(self._servers):
+            server.stop()
+            server.join()
         with self._lock:
             if self._trouble is not None:
                 return
@@ -345,6 +354,13 @@ class Store:
             if digests:
                 self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
         self._catalog.close()
+
+    def _next_epoch(self) -> int:
+        """A number that no daemon of this store had before."""
+        with self._lock:
+            self._check()
+            self._epochs += 1
+            return (self._catalog.opening << 16) + self._epochs
 
     def _check(self) -> None:
         if self._trouble is not None:
@@ -377,19 +393,6 @@ class Store:
 
 _forked: list[Store] = []
 """Stores inherited by a forked child, kept alive: LMDB must not run its clean-up under the parent's transaction."""
-
-
-def _prepare(path: Path) -> None:
-    """The store's directory: made, or checked that it is one of ours."""
-    if not make_directory(path):
-        names = set(os.listdir(path))
-        if names and not names & {"LOCK", "catalog"}:
-            raise Invalid(f"{path} is not a store and not empty: choose another path")
-        os.chmod(path, 0o700)
-        for name in names:
-            if name not in ("LOCK", "catalog", MERGED) and NAME.fullmatch(name) is None and not name.startswith(GONE):
-                raise StoreDamaged(f"{path / name} is not a part of a store: move it out of {path}")
-            check_own(path / name, is_directory=name != "LOCK")
 
 
 def _after_fork() -> None:

@@ -5,6 +5,7 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 """
 
 from journal._open import open
+from journal.client.store import connect
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
@@ -125,5 +126,6 @@ __all__ = [
     "UnknownCommand",
     "VersionMismatch",
     "VersionUnsupported",
+    "connect",
     "open",
 ]

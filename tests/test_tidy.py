@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.engine",),
     ("journal.roles",),
     ("journal.net",),
+    ("journal.client",),
     ("journal", "journal._open", "journal._runner", "journal.aio", "journal.aio_roles", "journal.testing"),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
@@ -52,6 +53,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 UNREACHABLE: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("journal.net", ("journal.net.server",), "journal.engine", "a client is installed where there is no lmdb"),
     ("journal.net", ("journal.net.server",), "lmdb", "a client is installed where there is no lmdb"),
+    ("journal.client", (), "journal.engine", "a client is installed where there is no lmdb"),
+    ("journal.client", (), "journal.roles", "a client is installed where there is no lmdb"),
+    ("journal.client", (), "lmdb", "a client is installed where there is no lmdb"),
     ("journal", (), "spark_export", "the exporter stands on the library, never the other way round"),
 )
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from journal.core.arguments import AVAILABLE as AVAILABLE
+from journal.core.arguments import check_priority as check_priority
+from journal.core.arguments import consumer_name as consumer_name
+from journal.core.arguments import date_range as date_range
+from journal.core.arguments import lease_ms as lease_ms
+from journal.core.arguments import limit_number as limit_number
+from journal.core.arguments import listed as listed
+from journal.core.arguments import name_text as name_text
+from journal.core.arguments import owner_bytes as owner_bytes
+from journal.core.arguments import page_start as page_start
+from journal.core.arguments import reason_text as reason_text
+from journal.core.arguments import status_of as status_of
+from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range
-from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, primary_key
-from journal.core.limits import (
-    CONSUMER_BYTES_MAX,
-    DATE_MAX,
-    GROUP_MAX,
-    KEY_BYTES_MAX,
-    NEVER,
-    OWNER_BYTES_MAX,
-    REASON_BYTES_MAX,
-)
-from journal.core.rows import Row, pack_data
+from journal.core.keys import UserKey, key_bytes, primary_key
+from journal.core.limits import DATE_MAX, KEY_BYTES_MAX
+from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
-T = TypeVar("T")
-AVAILABLE = "A"
-"""The status of what waits and is due now; no entry carries it, since it changes with the time."""
+Pack = Callable[[Any], bytes]
+"""The bytes that are stored of data: `rows.pack_data`, or the check of data that comes packed."""
+Checked = Callable[[Schema | None, UserKey | None, Any], tuple[UserKey, Any]]
+"""`checked`, or the same for data that comes packed."""
 _ENTRY_HEAD = 44
 ENTRY_OVERHEAD_MAX = _ENTRY_HEAD + KEY_BYTES_MAX
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -54,10 +60,11 @@ def wanted(
     insertion_date: DateLike | None,
     owner: str | None,
     entry_bytes_max: int,
+    pack: Pack,
 ) -> Wanted:
     """Check the arguments of a put."""
     raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= 1024 else key_bytes(key)
-    packed = pack_data(data)
+    packed = pack(data)
     owner_raw = b"" if owner is None else owner_bytes(owner)
     if _ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed) > entry_bytes_max:
         raise Invalid(
@@ -133,71 +140,6 @@ def row_of(want: Wanted, slot: bytes, now: int, offset: int) -> Row:
     )  # fmt: skip
 
 
-def check_priority(priority: int) -> int:
-    """A priority is one byte."""
-    if type(priority) is not int or not 0 <= priority <= 255:
-        raise Invalid(f"priority is {priority!r}: it must be an int from 0 (first) to 255 (last)")
-    return priority
-
-
-def version_number(version: int | None) -> int | None:
-    """A version that a caller expects."""
-    if version is not None and type(version) is not int:
-        raise Invalid(f"version is {version!r}: it must be an int")
-    return version
-
-
-def listed(items: Iterable[T], name: str) -> list[T]:
-    """What a caller gave as a list."""
-    try:
-        return list(items)
-    except TypeError as e:
-        raise Invalid(f"{name} takes a list, not {items!r}") from e
-
-
-def owner_bytes(owner: str | None) -> bytes:
-    """The producer group as it is stored."""
-    return b"" if owner is None else _text(owner, "owner", OWNER_BYTES_MAX, 1)
-
-
-def consumer_name(consumer: str) -> str:
-    """A consumer's name."""
-    _text(consumer, "consumer", CONSUMER_BYTES_MAX, 0)
-    return consumer
-
-
-def reason_text(reason: str) -> str:
-    """Why an entry was given up."""
-    _text(reason, "reason", REASON_BYTES_MAX, 0)
-    return reason
-
-
-def name_text(name: str, what: str, bytes_max: int) -> str:
-    """A name: of a flag, of a peer."""
-    _text(name, what, bytes_max, 1)
-    return name
-
-
-def _text(value: str, name: str, bytes_max: int, bytes_min: int) -> bytes:
-    if not isinstance(value, str):
-        raise Invalid(f"{name} must be a text, not {value!r}")
-    try:
-        raw = value.encode()
-    except UnicodeEncodeError as e:
-        raise Invalid(f"{name} {value!r} has lone surrogates") from e
-    if not bytes_min <= len(raw) <= bytes_max:
-        raise Invalid(f"{name} has {bytes_min} to {bytes_max} bytes, this one has {len(raw)}")
-    return raw
-
-
-def lease_ms(lease: DurationLike) -> int:
-    """How long a lease lasts."""
-    ms = duration_ms(lease, "lease")
-    if ms < 1:
-        raise Invalid("a lease lasts at least 1 ms")
-    return ms
-
-
 def part_of(buckets: Range | None, settings: Settings) -> Range | None:
     """The range of buckets that a consumer claims by; None: over all, also when it has all of them."""
     if buckets is None:
@@ -205,44 +147,6 @@ def part_of(buckets: Range | None, settings: Settings) -> Range | None:
     if not isinstance(buckets, Range):
         raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
     return None if len(buckets.within(settings.buckets)) == settings.buckets else buckets
-
-
-def status_of(status: str | None) -> str | None:
-    """W, P, A or None from what callers write."""
-    if status is None:
-        return None
-    known = {"W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE}
-    if type(status) is not str or status not in known:
-        raise Invalid(
-            f"status is {status!r}: it must be 'waiting' (W), 'processing' (P), 'available' (waiting, and due now) or None "
-            "for all"
-        )
-    return known[status]
-
-
-def date_range(since: DateLike | None, until: DateLike | None) -> tuple[int, int]:
-    """The process dates from the first up to, and without, the second."""
-    return 0 if since is None else date_ms(since, "since"), NEVER if until is None else date_ms(until, "until")
-
-
-def limit_number(limit: int) -> int:
-    """How many entries a page may have."""
-    if type(limit) is not int or not 1 <= limit <= GROUP_MAX:
-        raise Invalid(f"limit is {limit!r}: it must be an int from 1 to {GROUP_MAX}")
-    return limit
-
-
-def page_start(after: str | None) -> bytes:
-    """Where a page begins, from what the one before it said."""
-    if after is None:
-        return b""
-    try:
-        primary = bytes.fromhex(after)
-    except (TypeError, ValueError):
-        primary = b""
-    if len(primary) != PRIMARY_BYTES:
-        raise Invalid(f"after is {after!r}: it must be what the page before this one has as `after`, or None")
-    return primary + b"\0"
 
 
 def bucket_bounds(buckets: Range | None, settings: Settings) -> tuple[bytes, bytes] | None:

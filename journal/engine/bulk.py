@@ -9,22 +9,25 @@ the same rules as a single put, one after the other, each seeing what the group 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
-from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, pack_data, place
+from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, place
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.views import Put, PutOptions, PutResult
-from journal.engine.arguments import SchemaChanged, Wanted, checked, dates_of, row_of, wanted
+from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, wanted
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, JournalError, Refused
+
+if TYPE_CHECKING:
+    from journal.engine.producing import Producing
 
 _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
@@ -42,25 +45,25 @@ def creating(is_repeatable: bool) -> Rule:
 
 
 def put_many(
-    p: Pipeline, find: Find, puts: list[Put], durability: str | None, rule: Rule, verb: str
+    side: Producing, puts: list[Put], durability: str | None, rule: Rule, verb: str
 ) -> list[PutResult | JournalError]:
     """Put a group; a result or an error for each."""
     if len(puts) > GROUP_MAX:
         raise Invalid(f"{verb} takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
-    level = p.level_of(durability, p.level)
+    level = side._p.level_of(durability, side._p.level)
     while True:
         try:
-            return _put_many(p, find, puts, level, rule)
+            return _put_many(side, puts, level, rule)
         except SchemaChanged:
             pass  # they are checked once more
 
 
-def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
-    limit = p.settings.entry_bytes_max
+def _put_many(side: Producing, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
+    p = side._p
     schema = p.generations.schema
-    plain = _plain(puts, limit) if schema is None else None
+    plain = _plain(puts, p.settings.entry_bytes_max, side._pack) if schema is None else None
     results: list[Any] = [None] * len(puts)
-    wants = _wants(puts, limit, results, schema) if plain is None else None
+    wants = _wants(side, puts, results, schema) if plain is None else None
 
     def make() -> tuple[list[PutResult | JournalError], int]:
         nonlocal wants
@@ -72,11 +75,11 @@ def _put_many(p: Pipeline, find: Find, puts: list[Put], level: int, rule: Rule) 
             if slots is not None:
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
-            wants = _wants(puts, limit, results, None)
+            wants = _wants(side, puts, results, None)
         slots = _all_new(p, [want.raw for _, want in wants])
         if slots is not None:
             return results, _insert(p, wants, slots, now, level, results)
-        return results, _decide_each(p, find, wants, now, level, results, rule)
+        return results, _decide_each(p, side._find, wants, now, level, results, rule)
 
     return p.change(level, make)
 
@@ -123,7 +126,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
     return results
 
 
-def _plain(puts: list[Put], limit: int) -> list[tuple[int, bytes, bytes]] | None:
+def _plain(puts: list[Put], limit: int, pack: Pack) -> list[tuple[int, bytes, bytes]] | None:
     """Priority, key and packed data of a group without options, of text keys and short bytes; None for any other."""
     if limit <= 2 * KEY_BYTES_MAX or len(puts) * (KEY_BYTES_MAX + PLAIN_BYTES_MAX) > GROUP_BYTES_MAX:
         return None
@@ -142,12 +145,16 @@ def _plain(puts: list[Put], limit: int) -> list[tuple[int, bytes, bytes]] | None
             or not 0 <= priority <= PRIORITY_MAX
         ):
             return None
-        plain.append((priority, key.encode(), pack_data(data)))
+        try:
+            plain.append((priority, key.encode(), pack(data)))
+        except Invalid:
+            return None  # data that comes packed, and is not: the others are no worse for it
     return plain
 
 
-def _wants(puts: list[Put], limit: int, results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
+def _wants(side: Producing, puts: list[Put], results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
     """The puts whose arguments are good; the errors of the others are results."""
+    limit, pack = side._p.settings.entry_bytes_max, side._pack
     wants: list[tuple[int, Wanted]] = []
     size = 0
     for i, put in enumerate(puts):
@@ -156,8 +163,8 @@ def _wants(puts: list[Put], limit: int, results: list[Any], schema: Schema | Non
         try:
             key, data = put.key, put.data
             if schema is not None or key is None:
-                key, data = checked(schema, key, data)
-            want = wanted(key, data, put.priority, *(put.options or _USUAL), limit)
+                key, data = side._checked(schema, key, data)
+            want = wanted(key, data, put.priority, *(put.options or _USUAL), limit, pack)
         except Invalid as e:
             results[i] = e
             continue

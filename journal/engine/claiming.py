@@ -48,7 +48,7 @@ def claim_one_in(
             settle_at = max(settle_at, row.at)
     if settle_at >= 0:
         p.settle(settle_at)
-    return Lease(side, held, row)
+    return side._made(side, held, row)
 
 
 def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | None:

@@ -106,7 +106,8 @@ class EngineTime:
         """Seconds of real waiting until engine time reaches `ms`; None when only the clock's owner moves it."""
         if hasattr(self.clock, "on_advance"):
             return None
-        return max(0.0, (ms - self.now()) / 1000)
+        self.now()  # follows the wall clock
+        return max(0.0, (ms * 1_000_000 - self._steady() - self._offset) / 1e9)
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Be told when a manual clock moves; returns a function that ends it."""

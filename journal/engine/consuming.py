@@ -30,9 +30,10 @@ from journal.engine.leases import Held
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.order import Order
+from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
 from journal.engine.worker import work
-from journal.errors import Invalid, JournalError, KeyExists, LeaseLost, NotFound
+from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 Decide = Callable[[Held, int, int], fx.Effect]
@@ -55,6 +56,11 @@ class Consuming(Side):
     """The last name that was checked."""
     _part: Range | None = None
     """The last range that was checked, and is not all buckets."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        self._made: Callable[[Consuming, Held, Row], Lease] = Lease
+        """What claims hand out."""
 
     def claim(
         self,
@@ -145,7 +151,8 @@ class Consuming(Side):
                 settle_at = max(settle_at, row.at)
         if settle_at >= 0:
             p.settle(settle_at)
-        return Lease(self, held, row)
+        made = self._made
+        return made(self, held, row)
 
     def _claim(
         self,
@@ -173,7 +180,8 @@ class Consuming(Side):
                 settle_at = max([settle_at, *(row.at for row in rows if p.must_settle(row.at))])
         if settle_at >= 0:
             p.settle(settle_at)
-        return [Lease(self, h, row) for h, row in zip(held, rows, strict=True)]
+        made = self._made
+        return [made(self, h, row) for h, row in zip(held, rows, strict=True)]
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
         """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""
@@ -273,7 +281,7 @@ class Consuming(Side):
                     try:
                         items += self._done_items(token, by_token.get(token), now, first + len(items) // 5)
                         seen.add(token)
-                    except LeaseLost as e:
+                    except Refused as e:
                         error = e
                 results.append(error)
             if items:

@@ -15,6 +15,7 @@ from journal.core.buckets import Range
 from journal.core.cursor import Cursor, base_of, cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import FLAG_BYTES_MAX
+from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
@@ -37,6 +38,9 @@ from journal.errors import Invalid, NotFound
 
 class Journal(Producing, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
+
+    served: Any = None
+    """What a daemon that serves it keeps of it."""
 
     def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
         super().__init__(pipeline)
@@ -72,7 +76,11 @@ class Journal(Producing, Picking, Reading, Following, Rotating):
 
     def get(self, key: UserKey) -> Entry | None:
         """The entry with this key, or None."""
-        raw = key_bytes(key)
+        found = self._row(key, key_bytes(key))
+        return None if found is None else entry_of(*found)
+
+    def _row(self, key: UserKey, raw: bytes) -> tuple[Row, str, int] | None:
+        """The entry with this key as it is stored, its status, and when its lease began."""
         p = self._p
         with p.lock:
             now = p.enter()
@@ -84,7 +92,7 @@ class Journal(Producing, Picking, Reading, Following, Rotating):
             must_settle = p.must_settle(row.at)
         if must_settle:
             p.settle(row.at)
-        return entry_of(row) if held is None else entry_of(row, "P", held.start)
+        return (row, "W", 0) if held is None else (row, "P", held.start)
 
     def scan(
         self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None

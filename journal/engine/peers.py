@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from journal.core.drift import Drift, Drifts, Time
+from journal.core.drift import Drift, Drifts, Sample, Time
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.engine.arguments import name_text
 
@@ -32,10 +32,16 @@ class Peers:
         """Take a round trip to a peer, t0 and t3 on the engine's clock; what a person must be told, if that is new."""
         name_text(peer, "peer", PEER_BYTES_MAX)
         with self.lock:
-            if not self.drifts.measure(peer, t0, t1, t2, t3):
-                return None
-            drift = self.drifts.get(peer)
-            return None if drift is None or not drift.is_flagged else self._message(peer, drift)
+            return self._news(peer) if self.drifts.measure(peer, t0, t1, t2, t3) else None
+
+    def add(self, peer: str, sample: Sample) -> str | None:
+        """Take what a peer reckoned itself; what a person must be told, if that is new."""
+        with self.lock:
+            return self._news(peer) if self.drifts.add(peer, sample) else None
+
+    def _news(self, peer: str) -> str | None:
+        drift = self.drifts.get(peer)
+        return None if drift is None or not drift.is_flagged else self._message(peer, drift)
 
     def of(self, peer: str) -> dict[str, Any] | None:
         """What is known of one clock; None when it never reported."""

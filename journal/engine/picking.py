@@ -45,7 +45,7 @@ class Picking(Consuming):
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:
             p.settle(settle_at)
-        return Lease(self, held, row)
+        return self._made(self, held, row)
 
     def lease(self, token: int | Lease) -> Lease:
         """The active lease of a token, as it is now, with what it is about; LeaseLost when it is not active any more."""
@@ -56,4 +56,4 @@ class Picking(Consuming):
             must_settle = p.must_settle(row.at)
         if must_settle:
             p.settle(row.at)
-        return Lease(self, held, row)
+        return self._made(self, held, row)

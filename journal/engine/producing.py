@@ -22,6 +22,8 @@ from journal.core.schema import Schema
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
+    Checked,
+    Pack,
     SchemaChanged,
     Wanted,
     checked,
@@ -50,6 +52,9 @@ class Producing(Side):
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
+        self._pack: Pack = pack_data
+        self._checked: Checked = checked
+        """How data comes: as values."""
         pipeline.put_together = partial(put_together, pipeline)
 
     def put(
@@ -72,6 +77,7 @@ class Producing(Side):
         """
         p = self._p
         limit = p.plain_bytes_max
+        pack = self._pack
         if (
             limit
             and type(key) is str
@@ -84,7 +90,7 @@ class Producing(Side):
             and 0 < len(key) <= KEY_BYTES_MAX
             and type(priority) is int
             and 0 <= priority <= PRIORITY_MAX
-            and len(packed := pack_data(data)) <= limit
+            and len(packed := pack(data)) <= limit
         ):
             # The usual put, without a call for each step.
             raw = key.encode()
@@ -138,8 +144,8 @@ class Producing(Side):
         """A put or a create, whatever its arguments are."""
         p = self._p
         schema = p.generations.schema
-        stored_key, stored = (key, data) if schema is None and key is not None else checked(schema, key, data)
-        want = wanted(stored_key, stored, priority, *options, p.settings.entry_bytes_max)
+        stored_key, stored = (key, data) if schema is None and key is not None else self._checked(schema, key, data)
+        want = wanted(stored_key, stored, priority, *options, p.settings.entry_bytes_max, self._pack)
         level = p.level_of(durability, p.level)
         try:
             return p.change(level, self._put, want, level, rule, schema)
@@ -212,14 +218,14 @@ class Producing(Side):
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return put_many(self._p, self._find, listed(puts, "put_many"), durability, life.put, "put_many")
+        return put_many(self, listed(puts, "put_many"), durability, life.put, "put_many")
 
     def create_many(
         self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
     ) -> list[PutResult | JournalError]:
         """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
         rule = creating(is_repeatable)
-        return put_many(self._p, self._find, listed(puts, "create_many"), durability, rule, "create_many")
+        return put_many(self, listed(puts, "create_many"), durability, rule, "create_many")
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None

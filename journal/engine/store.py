@@ -110,6 +110,9 @@ class Store:
         self._journals: dict[str, Journal] = {}
         self._merged: MergedJournals | None = None
         self._peers = Peers()
+        self._servers: set[Any] = set()
+        """The daemons that serve this store: they end before it does."""
+        self._epochs = 0
         self._owner: OwnerLock | None = None
         if not is_readonly:
             prepare(path)
@@ -324,6 +327,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what is under way, commit, and give the store up. Closing twice is fine."""
+        for server in list(self._servers):
+            server.stop()
+            server.join()
         with self._lock:
             if self._trouble is not None:
                 return
@@ -348,6 +354,13 @@ class Store:
             if digests:
                 self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
         self._catalog.close()
+
+    def _next_epoch(self) -> int:
+        """A number that no daemon of this store had before."""
+        with self._lock:
+            self._check()
+            self._epochs += 1
+            return (self._catalog.opening << 16) + self._epochs
 
     def _check(self) -> None:
         if self._trouble is not None:

@@ -137,6 +137,18 @@ class ClientSession:
         """No connection will follow: everything fails; what was never sent as well."""
         return [self._lose(number) for number in list(self.asked)]
 
+    def late(self, now: int) -> list[Event]:
+        """There is no connection: what the program does not wait for any longer fails."""
+        late = [asked for asked in self.asked.values() if asked.by is not None and asked.by <= now]
+        return [self.time_out(asked) for asked in late]
+
+    def time_out(self, late: Asked) -> Failed:
+        """A request was not answered in time."""
+        request = late.request
+        del self.asked[request.id]
+        outcome = "whether it is done is unknown" if late.is_sent else "it was never sent"
+        return Failed(request.id, TimedOut(f"{request.command} was not answered in time: {outcome}"))
+
     def _lose(self, number: int) -> Failed:
         asked = self.asked.pop(number)
         outcome = "whether it was done is unknown" if asked.is_sent else "it was never sent"
@@ -270,14 +282,10 @@ class ClientConnection(Stream):
         A request was not answered in time. Answers come in order, so the connection is of no use to those behind it either: it ends, and
         the session asks for them again.
         """
-        request = late.request
-        del self.session.asked[request.id]
-        text = f"{request.command} was not answered in time: " + (
-            "whether it is done is unknown" if late.is_sent else "it was never sent"
-        )
-        self._events.append(Failed(request.id, TimedOut(text)))
+        failed = self.session.time_out(late)
+        self._events.append(failed)
         if late.is_sent:
-            self._break(TimedOut(text))
+            self._break(failed.error)
 
     def _told(self) -> list[Event]:
         events, self._events = self._events, []

@@ -256,6 +256,11 @@ class Listeners:
         return ready
 
     @property
+    def gap_at(self) -> int | None:
+        """When the next gap ends that somebody's news wait for (L3)."""
+        return self._later[0][0] if self._later else None
+
+    @property
     def deadline(self) -> int | None:
         """When to look again: an entry falls due, or a gap ends. None: nothing will happen by itself (L5)."""
         times = [*self._next.values(), *(at for at, _, _ in self._later[:1])]

@@ -96,6 +96,7 @@ class ServerConnection(Stream):
         """Of those, what an earlier connection of the session had asked for and will answer."""
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
         self._is_lines = False
+        self._is_stalled = False
         self._taken = 0
         self._alive_by: int | None = None
         self._events: list[Event] = []
@@ -143,6 +144,11 @@ class ServerConnection(Stream):
             self.grant = self._vouched or NOTHING
             self._hello_by, self._heard_by = None, now + self.limits.idle_ms
 
+    @property
+    def is_stirred(self) -> bool:
+        """Whether `more` has something to give."""
+        return bool(self._events) or (self._is_stalled and not self._is_blocked)
+
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""
         before = self._taken
@@ -151,6 +157,7 @@ class ServerConnection(Stream):
                 self._taken += 1
         except JournalError as e:
             self._break(e, now)
+        self._is_stalled = not self.is_ended and self._is_blocked
         if not self.is_ended:
             is_cut = self._lines.has_part if self._is_lines else self._decoder.has_part
             self._part_began(now, has_part=is_cut and not self._is_blocked, has_taken=self._taken != before)

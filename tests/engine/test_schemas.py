@@ -9,7 +9,6 @@ import pytest
 
 import journal
 from journal import Field, Put, Schema
-from journal.engine import arguments, bulk, producing
 
 PAGE = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 WIDER = Schema([Field("uri", "text", required=True), Field("depth", "uint16"), Field("site", "text")], key="uri")
@@ -233,16 +232,14 @@ def test_a_rotation_between_the_check_and_the_put(
     pages = store.journal("pages")
     pages.put("a", 1)
     store.journal("pages", schema=NEW)
-    real = arguments.pack_data
+    real = pages._pack
 
-    def pack_data(data: object) -> bytes:
-        for module in (arguments, bulk, producing):
-            monkeypatch.setattr(module, "pack_data", real)
+    def pack(data: object) -> bytes:
+        monkeypatch.setattr(pages, "_pack", real)
         pages.rotate()
         return real(data)
 
-    for module in (arguments, bulk, producing):
-        monkeypatch.setattr(module, "pack_data", pack_data)
+    monkeypatch.setattr(pages, "_pack", pack)
     with pytest.raises(journal.Invalid, match="takes a dict"):
         MAKE[how](pages, "b", "no map")
     assert pages.count() == 1 and len(pages.generations()) == 2

@@ -1,0 +1,54 @@
+"""
+A call: what a verb asks of a daemon, and how its answer is read. Made by journal.client.{producing,consuming,reading,…}, carried out by
+whoever has a connection, blocking or not.
+
+A verb that takes more than one question (a group that does not fit into a frame, a long list) is a generator of calls, which is sent
+the answers and returns the result.
+
+Y1  Arguments are checked here as the library checks them: the same error with the same text, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from journal.net.command import Command
+from journal.net.commands import COMMANDS
+
+R = TypeVar("R")
+
+_SLOW = frozenset({
+    "COUNT", "FORECAST", "STATISTICS", "WAIT_DURABLE", "OWNERS", "ROTATE", "COMPACT", "DECLARE", "DROP", "MERGED",
+    "STORE_STATISTICS", "CHECKPOINT", "CHECK",
+})  # fmt: skip
+"""What may take as long as it takes: a daemon that works on it says so, and one that is gone is noticed all the same."""
+
+
+class Call(NamedTuple, Generic[R]):
+    """One question to a daemon."""
+
+    command: Command
+    journal: str
+    parameters: dict[str, Any]
+    read: Callable[[Any], R]
+    is_slow: bool = False
+
+
+Steps = Generator[Call[Any], Any, R]
+"""A verb of several questions."""
+
+
+def call(name: str, journal: str, read: Callable[[Any], R], /, **parameters: Any) -> Call[R]:
+    """A call of a command; parameters that are None are left out."""
+    given = {key: value for key, value in parameters.items() if value is not None}
+    return Call(COMMANDS[name], journal, given, read, name in _SLOW)
+
+
+def nothing(value: Any) -> None:
+    """An answer that says only that it is done."""
+
+
+def as_it_is(value: Any) -> Any:
+    """An answer that needs no reading."""
+    return value

@@ -1,0 +1,253 @@
+"""The verbs of consumers as calls. What they do says journal.Journal; see journal.client.call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from journal.client.call import Call, Steps, as_it_is, call, nothing
+from journal.client.producing import one_result
+from journal.core.arguments import consumer_name, lease_ms, listed, reason_text, version_number
+from journal.core.buckets import Range
+from journal.core.keys import UserKey, key_bytes
+from journal.core.limits import GROUP_MAX
+from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.views import PutResult
+from journal.errors import FrameError, Invalid, JournalError
+from journal.net.limits import LIST_MAX
+from journal.net.shown import shown
+from journal.net.values import LeaseRow, error_from, lease_from
+
+
+class Tokened(Protocol):
+    """A lease, of whatever kind."""
+
+    @property
+    def token(self) -> int:
+        """What tells it from other leases."""
+
+
+class Claimed(NamedTuple):
+    """What a claim came to."""
+
+    leases: list[LeaseRow]
+    next_due: int | None
+    """When to ask again, when there was none."""
+
+
+def claim(
+    journal: str,
+    *,
+    consumer: str = "",
+    lease: DurationLike | None = None,
+    durability: str | None = None,
+    buckets: Range | None = None,
+) -> Call[Claimed]:
+    """
+    Take the next entry that is due, under a lease; None when nothing is.
+
+    Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
+    """
+    return call("CLAIM", journal, _read_claim, **_how(consumer, lease, buckets), durability=durability)
+
+
+def claim_many(
+    journal: str,
+    n: int,
+    *,
+    consumer: str = "",
+    lease: DurationLike | None = None,
+    durability: str | None = None,
+    buckets: Range | None = None,
+) -> Steps[list[LeaseRow]]:
+    """
+    Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others.
+
+    Fewer than there are when a frame (1 MiB) holds no more: ask again.
+    """
+    if type(n) is not int or not 1 <= n <= GROUP_MAX:
+        raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
+    how = _how(consumer, lease, buckets)
+    return _claimed_many(journal, n, how, durability)
+
+
+def _claimed_many(journal: str, n: int, how: dict[str, Any], durability: str | None) -> Steps[list[LeaseRow]]:
+    found: list[LeaseRow] = []
+    while len(found) < n:
+        wanted = min(n - len(found), LIST_MAX)
+        claimed: Claimed = yield call("CLAIM_MANY", journal, _read_claims, n=wanted, **how, durability=durability)
+        found += claimed.leases
+        if len(claimed.leases) < wanted:
+            break
+    return found
+
+
+def claim_key(
+    journal: str,
+    key: UserKey,
+    *,
+    version: int | None = None,
+    consumer: str = "",
+    lease: DurationLike | None = None,
+    durability: str | None = None,
+) -> Call[LeaseRow]:
+    """
+    Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
+
+    NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+    """
+    key_bytes(key)
+    version_number(version)
+    how = _how(consumer, lease, None)
+    return call("CLAIM_KEY", journal, lease_from, key=key, version=version, **how, durability=durability)
+
+
+def done(journal: str, token: int | Tokened, *, durability: str | None = None) -> Call[None]:
+    """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
+    return call("DONE", journal, nothing, token=token_of(token), durability=durability)
+
+
+def done_many(
+    journal: str, leases: Iterable[Tokened | int], *, durability: str | None = None
+) -> Steps[list[JournalError | None]]:
+    """Finish many leases with one record (more than 16,384: several); None or the error of each, in order."""
+    tokens = [token_of(lease) for lease in listed(leases, "done_many")]
+    if len(tokens) > GROUP_MAX:
+        raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
+    return _done_many(journal, tokens, durability)
+
+
+def _done_many(journal: str, tokens: list[int], durability: str | None) -> Steps[list[JournalError | None]]:
+    results: list[JournalError | None] = []
+    for start in range(0, len(tokens), LIST_MAX):
+        part = tokens[start : start + LIST_MAX]
+        answers = yield call("DONE_MANY", journal, as_it_is, tokens=part, durability=durability)
+        results += [None if answer is None else error_from(answer) for answer in answers]
+    return results
+
+
+def extend(journal: str, token: int | Tokened, lease: DurationLike | None = None) -> Call[tuple[int, int]]:
+    """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
+    duration = None if lease is None else lease_ms(lease)
+    return call("EXTEND", journal, _read_extended, token=token_of(token), lease=duration)
+
+
+def release(
+    journal: str,
+    token: int | Tokened,
+    *,
+    delay: DurationLike | None = None,
+    process_date: DateLike | None = None,
+    failed: bool = False,
+    durability: str | None = None,
+) -> Call[None]:
+    """
+    Give a lease back: the entry waits again, now, after a delay, or at a date.
+
+    `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
+    """
+    if process_date is not None and delay is not None:
+        raise Invalid("give process_date or delay, not both")
+    date = None if process_date is None else date_ms(process_date, "process_date")
+    later = None if delay is None else duration_ms(delay, "delay")
+    number = token_of(token)
+    return call(
+        "RELEASE", journal, nothing, token=number, delay=later, process_date=date, failed=failed or None, durability=durability
+    )  # fmt: skip
+
+
+def bury(journal: str, token: int | Tokened, reason: str = "", *, durability: str | None = None) -> Call[None]:
+    """Give an entry up: it is kept apart until somebody retries or discards it."""
+    reason_text(reason)
+    return call("BURY", journal, nothing, token=token_of(token), reason=reason or None, durability=durability)
+
+
+def retry(journal: str, key: UserKey, *, durability: str | None = None) -> Call[PutResult]:
+    """Let the buried entry with this key (the last one) wait again, due now."""
+    key_bytes(key)
+    return call("RETRY", journal, one_result, key=key, durability=durability)
+
+
+def discard(journal: str, key: UserKey, *, durability: str | None = None) -> Call[None]:
+    """Delete the buried entry with this key (the last one)."""
+    key_bytes(key)
+    return call("DISCARD", journal, nothing, key=key, durability=durability)
+
+
+def lease(journal: str, token: int | Tokened) -> Call[LeaseRow]:
+    """The active lease of a token, as it is now, with what it is about; LeaseLost when it is not active any more."""
+    return call("LEASE", journal, lease_from, token=token_of(token))
+
+
+def leases(journal: str, *, consumer: str | None = None) -> Steps[list[LeaseRow]]:
+    """The active leases, of one consumer or of all, by deadline: a consumer that restarts finds its own here."""
+    if consumer is not None:
+        consumer_name(consumer)
+    return _leases(journal, consumer)
+
+
+def _leases(journal: str, consumer: str | None) -> Steps[list[LeaseRow]]:
+    found: list[LeaseRow] = []
+    after: bytes | None = None
+    while True:
+        answer = yield call("LEASES", journal, as_it_is, consumer=consumer, after=after)
+        rows, after = _part(answer, "leases")
+        found += map(lease_from, rows)
+        if after is None:
+            return sorted(found, key=lambda row: (row.deadline, row.token))
+
+
+def token_of(lease: Any) -> int:
+    """The token of a lease, or a token."""
+    if type(lease) is int:
+        return lease
+    token = getattr(lease, "token", None)
+    if type(token) is not int:
+        raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
+    return token
+
+
+def _how(consumer: str, lease: DurationLike | None, buckets: Range | None) -> dict[str, Any]:
+    """Under which name, for how long, and of what to claim. Without a name: under that of the connection."""
+    if consumer:
+        consumer_name(consumer)
+    return {
+        "consumer": consumer or None,
+        "lease": None if lease is None else lease_ms(lease),
+        "buckets": buckets_text(buckets),
+    }
+
+
+def buckets_text(buckets: Range | None) -> str | None:
+    """A range of buckets on the wire."""
+    if buckets is not None and not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
+    return None if buckets is None else str(buckets)
+
+
+def _read_claim(value: Any) -> Claimed:
+    match value:
+        case {"lease": lease, "next_due": int() | None as next_due}:
+            return Claimed([] if lease is None else [lease_from(lease)], next_due)
+    raise FrameError(f"{shown(value)} is no answer to CLAIM: it has lease and next_due")
+
+
+def _read_claims(value: Any) -> Claimed:
+    match value:
+        case {"leases": list(leases), "next_due": int() | None as next_due}:
+            return Claimed([lease_from(lease) for lease in leases], next_due)
+    raise FrameError(f"{shown(value)} is no answer to CLAIM_MANY: it has leases and next_due")
+
+
+def _read_extended(value: Any) -> tuple[int, int]:
+    match value:
+        case {"deadline": int(deadline), "version": int(version)}:
+            return deadline, version
+    raise FrameError(f"{shown(value)} is no answer to EXTEND: it has deadline and version")
+
+
+def _part(value: Any, name: str) -> tuple[list[Any], bytes | None]:
+    """A part of a long list, and where the next one begins."""
+    if type(value) is dict and type(value.get(name)) is list and type(value.get("after")) in (bytes, type(None)):
+        return value[name], value["after"]
+    raise FrameError(f"{shown(value)} is no part of a list: it has {name} and after")

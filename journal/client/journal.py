@@ -1,0 +1,128 @@
+"""A journal that a daemon keeps: the verbs of journal.Journal, each one question and its answer."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from journal.client import consuming, producing, reading
+from journal.client.asked import asked, walked
+from journal.client.call import Call, Steps
+from journal.client.consuming import Tokened
+from journal.client.lease import RemoteLease
+from journal.client.link import Link
+from journal.core.buckets import Range
+from journal.core.keys import UserKey
+from journal.core.times import DurationLike
+
+R = TypeVar("R")
+
+
+class RemoteJournal:
+    """A named table of entries. Made by `RemoteStore.journal`; safe to use from many threads."""
+
+    def __init__(self, link: Link, name: str, timeout_ms: int | None) -> None:
+        self.name = name
+        self._link = link
+        self._timeout_ms = timeout_ms
+
+    def _ask(self, call: Call[R]) -> R:
+        return self._link.call(call, None if call.is_slow else self._timeout_ms)
+
+    def _walk(self, steps: Steps[R]) -> R:
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(self._ask(call))
+        except StopIteration as e:
+            result: R = e.value
+            return result
+
+    put = asked(producing.put)
+    put_many = walked(producing.put_many)
+    create = asked(producing.create)
+    create_many = walked(producing.create_many)
+    delete = asked(producing.delete)
+    delete_many = walked(producing.delete_many)
+    move = asked(producing.move)
+    move_many = walked(producing.move_many)
+    get = asked(reading.get)
+    done = asked(consuming.done)
+    done_many = walked(consuming.done_many)
+    release = asked(consuming.release)
+    bury = asked(consuming.bury)
+    retry = asked(consuming.retry)
+    discard = asked(consuming.discard)
+
+    def claim(
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        durability: str | None = None,
+        buckets: Range | None = None,
+    ) -> RemoteLease | None:
+        """
+        Take the next entry that is due, under a lease; None when nothing is.
+
+        Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
+        """
+        found = self._ask(
+            consuming.claim(self.name, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+        )
+        return RemoteLease(self, found.leases[0]) if found.leases else None
+
+    def claim_many(
+        self,
+        n: int,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        durability: str | None = None,
+        buckets: Range | None = None,
+    ) -> list[RemoteLease]:
+        """
+        Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others.
+
+        Fewer than there are when a frame (1 MiB) holds no more: ask again.
+        """
+        rows = self._walk(
+            consuming.claim_many(self.name, n, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+        )
+        return [RemoteLease(self, row) for row in rows]
+
+    def claim_key(
+        self,
+        key: UserKey,
+        *,
+        version: int | None = None,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        durability: str | None = None,
+    ) -> RemoteLease:
+        """
+        Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
+
+        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+        """
+        row = self._ask(
+            consuming.claim_key(self.name, key, version=version, consumer=consumer, lease=lease, durability=durability)
+        )
+        return RemoteLease(self, row)
+
+    def lease(self, token: int | Tokened) -> RemoteLease:
+        """The active lease of a token, as it is now, with what it is about; LeaseLost when it is not active any more."""
+        return RemoteLease(self, self._ask(consuming.lease(self.name, token)))
+
+    def leases(self, *, consumer: str | None = None) -> list[RemoteLease]:
+        """The active leases, of one consumer or of all, by deadline: a consumer that restarts finds its own here."""
+        return [RemoteLease(self, row) for row in self._walk(consuming.leases(self.name, consumer=consumer))]
+
+    def extend(self, token: int | Tokened, lease: DurationLike | None = None) -> int:
+        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
+        return self._extend(token, lease)[0]
+
+    def _extend(self, token: int | Tokened, lease: DurationLike | None) -> tuple[int, int]:
+        return self._ask(consuming.extend(self.name, token, lease))
+
+    def __repr__(self) -> str:
+        return f"<RemoteJournal {self.name} at {self._link.address}>"

@@ -1,0 +1,82 @@
+"""
+The sockets of a client, and the bytes that go over them.
+
+N1  `receive` waits at most LOOK_S, and only in the kernel: there is no poll before each read.
+N2  `send` never waits: what the socket does not take now stays with the caller.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+
+from journal.client.address import Address
+
+LOOK_S = 1
+"""How often a thread that waits for an answer looks up: whether something is late."""
+_READ_BYTES = 1 << 16
+_NO_WAIT = socket.MSG_DONTWAIT
+_TIMEVAL = struct.Struct("@ll")
+
+
+def open_socket(address: Address, timeout_s: float) -> socket.socket:
+    """A connected socket; OSError when nobody answers."""
+    if address.kind == "unix":
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(timeout_s)
+            connected.connect(address.host)
+        except BaseException:
+            connected.close()
+            raise
+    else:
+        connected = socket.create_connection((address.host, address.port), timeout_s)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+class Wire:
+    """A connected socket, blocking."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.settimeout(None)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(LOOK_S, 0))
+        self.socket = connected
+        self._recv = connected.recv
+        self._send = connected.send
+
+    def receive(self) -> bytes | None:
+        """The bytes that come; waits for them a while (N1). None: there were none; empty: the other side has closed."""
+        try:
+            return self._recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return b""
+
+    def send(self, data: bytes | bytearray) -> int:
+        """Send what the socket takes; how many bytes that was (N2). An end is noticed by who receives."""
+        try:
+            return self._send(data, _NO_WAIT)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            return 0
+
+    def wait(self, seconds: float, *, is_sending: bool) -> None:
+        """Wait until bytes are there or, when `is_sending`, until some can be sent."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
+        poll.poll(max(0, int(seconds * 1000)))
+
+    def interrupt(self) -> None:
+        """Have a thread that waits look up: nothing more comes."""
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is over already
+
+    def close(self) -> None:
+        """Let the socket go; nobody waits on it."""
+        self.socket.close()

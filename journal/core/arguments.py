@@ -1,0 +1,122 @@
+"""
+What callers pass, checked: the arguments of verbs, wherever they are carried out.
+
+A program that goes over to a daemon, or away from it, meets the same errors with the same texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from journal.core.keys import PRIMARY_BYTES
+from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX
+from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.errors import Invalid
+
+T = TypeVar("T")
+AVAILABLE = "A"
+"""The status of what waits and is due now; no entry carries it, since it changes with the time."""
+
+
+def check_priority(priority: int) -> int:
+    """A priority is one byte."""
+    if type(priority) is not int or not 0 <= priority <= 255:
+        raise Invalid(f"priority is {priority!r}: it must be an int from 0 (first) to 255 (last)")
+    return priority
+
+
+def version_number(version: int | None) -> int | None:
+    """A version that a caller expects."""
+    if version is not None and type(version) is not int:
+        raise Invalid(f"version is {version!r}: it must be an int")
+    return version
+
+
+def listed(items: Iterable[T], name: str) -> list[T]:
+    """What a caller gave as a list."""
+    try:
+        return list(items)
+    except TypeError as e:
+        raise Invalid(f"{name} takes a list, not {items!r}") from e
+
+
+def owner_bytes(owner: str | None) -> bytes:
+    """The producer group as it is stored."""
+    return b"" if owner is None else _text(owner, "owner", OWNER_BYTES_MAX, 1)
+
+
+def consumer_name(consumer: str) -> str:
+    """A consumer's name."""
+    _text(consumer, "consumer", CONSUMER_BYTES_MAX, 0)
+    return consumer
+
+
+def reason_text(reason: str) -> str:
+    """Why an entry was given up."""
+    _text(reason, "reason", REASON_BYTES_MAX, 0)
+    return reason
+
+
+def name_text(name: str, what: str, bytes_max: int) -> str:
+    """A name: of a flag, of a peer."""
+    _text(name, what, bytes_max, 1)
+    return name
+
+
+def _text(value: str, name: str, bytes_max: int, bytes_min: int) -> bytes:
+    if not isinstance(value, str):
+        raise Invalid(f"{name} must be a text, not {value!r}")
+    try:
+        raw = value.encode()
+    except UnicodeEncodeError as e:
+        raise Invalid(f"{name} {value!r} has lone surrogates") from e
+    if not bytes_min <= len(raw) <= bytes_max:
+        raise Invalid(f"{name} has {bytes_min} to {bytes_max} bytes, this one has {len(raw)}")
+    return raw
+
+
+def lease_ms(lease: DurationLike) -> int:
+    """How long a lease lasts."""
+    ms = duration_ms(lease, "lease")
+    if ms < 1:
+        raise Invalid("a lease lasts at least 1 ms")
+    return ms
+
+
+def status_of(status: str | None) -> str | None:
+    """W, P, A or None from what callers write."""
+    if status is None:
+        return None
+    known = {"W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE}
+    if type(status) is not str or status not in known:
+        raise Invalid(
+            f"status is {status!r}: it must be 'waiting' (W), 'processing' (P), 'available' (waiting, and due now) or None "
+            "for all"
+        )
+    return known[status]
+
+
+def date_range(since: DateLike | None, until: DateLike | None) -> tuple[int, int]:
+    """The process dates from the first up to, and without, the second."""
+    return 0 if since is None else date_ms(since, "since"), NEVER if until is None else date_ms(until, "until")
+
+
+def limit_number(limit: int) -> int:
+    """How many entries a page may have."""
+    if type(limit) is not int or not 1 <= limit <= GROUP_MAX:
+        raise Invalid(f"limit is {limit!r}: it must be an int from 1 to {GROUP_MAX}")
+    return limit
+
+
+def page_start(after: str | None) -> bytes:
+    """Where a page begins, from what the one before it said."""
+    if after is None:
+        return b""
+    try:
+        primary = bytes.fromhex(after)
+    except (TypeError, ValueError):
+        primary = b""
+    if len(primary) != PRIMARY_BYTES:
+        raise Invalid(f"after is {after!r}: it must be what the page before this one has as `after`, or None")
+    return primary + b"\0"

@@ -1,0 +1,163 @@
+"""
+The commands of consumers.
+
+A claim is made under the name that was checked with the parameters; what is done with a lease is checked where it is looked up
+(served S2).
+
+C1  `next_due` is told when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
+C2  A lease that no frame can hold is given back at once, and the claim refused: the entry waits where it was.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from journal.core.buckets import Range
+from journal.daemon.producing import fitted
+from journal.daemon.served import Served, Wired
+from journal.engine.arguments import part_of
+from journal.engine.claiming import index, is_indexed
+from journal.engine.order import Order
+from journal.engine.ranges import Ranges
+from journal.errors import Invalid
+from journal.net.auth import Grant
+from journal.net.shown import shown
+
+
+class TakesLong(Exception):
+    """A fast command that takes long this once; nothing was done. Its slow form does it."""
+
+
+def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM."""
+    get = given.get
+    wired = served.wired
+    buckets = get("buckets")
+    if buckets is not None:
+        buckets = _indexed(served, buckets)
+    lease: Any = wired.claim(
+        consumer=get("consumer") or "", lease=get("lease"), durability=get("durability"), buckets=buckets
+    )
+    if lease is None:
+        return {"lease": None, "next_due": next_due(served, buckets)}
+    if len(lease[1]) > served.room:
+        raise _given_back(wired, lease, served.room)
+    return {"lease": lease, "next_due": None}
+
+
+def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM_MANY."""
+    get = given.get
+    wired = served.wired
+    buckets = get("buckets")
+    if buckets is not None:
+        buckets = _indexed(served, buckets)
+    leases: list[Any] = wired.claim_many(
+        given["n"], consumer=get("consumer") or "", lease=get("lease"), durability=get("durability"), buckets=buckets
+    )
+    if not leases:
+        return {"leases": [], "next_due": next_due(served, buckets)}
+    if len(leases[0][1]) > served.room:
+        raise _given_back(wired, leases[0], served.room)
+    return {"leases": leases, "next_due": None}
+
+
+def claim_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM of buckets that have no index yet."""
+    index(served.journal, range_of(given["buckets"]))
+    return claim(served, given, grant)
+
+
+def claim_many_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM_MANY of buckets that have no index yet."""
+    index(served.journal, range_of(given["buckets"]))
+    return claim_many(served, given, grant)
+
+
+@lru_cache(maxsize=4096)
+def range_of(buckets: str) -> Range:
+    """The range that a text means; the same object each time, which the engine recognises."""
+    return Range.parse(buckets)
+
+
+def _indexed(served: Served, buckets: str) -> Range:
+    """The range, when a claim by it can go ahead at once."""
+    part = range_of(buckets)
+    if not is_indexed(served.journal) and part_of(part, served.p.settings) is not None:
+        raise TakesLong
+    return part
+
+
+def next_due(served: Served, part: Range | None = None) -> int | None:
+    """A date before which nothing falls due (C1)."""
+    p = served.p
+    with p.lock:
+        order: Order | None = p.state.order
+        if part is not None and part_of(part, p.settings) is not None:
+            order = p.state.order.get(part) if isinstance(p.state.order, Ranges) else None
+        now = p.time.now()
+        return now if order is None else order.next_due(now)
+
+
+def _given_back(wired: Wired, lease: list[Any], room: int) -> Invalid:
+    """The reason why an entry cannot be handed out; its lease has ended (C2)."""
+    wired.release(lease[5])
+    return Invalid(
+        f"the next entry, {shown(lease[0])}, has {len(lease[1])} bytes of data, and {room} can be handed out in a frame: claim it "
+        "in the process that has the store, or let the daemon have larger frames (frame_bytes_max)"
+    )
+
+
+def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM_KEY."""
+    get = given.get
+    lease: Any = served.wired.claim_key(
+        given["key"],
+        version=get("version"),
+        consumer=get("consumer") or "",
+        lease=get("lease"),
+        durability=get("durability"),
+    )
+    if len(lease[1]) > served.room:
+        raise _given_back(served.wired, lease, served.room)
+    return lease
+
+
+def done(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """DONE."""
+    served.as_(grant).done(given["token"], durability=given.get("durability"))
+
+
+def done_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """DONE_MANY."""
+    results = served.as_(grant).done_many(given["tokens"], durability=given.get("durability"))
+    return fitted(results, served.room)
+
+
+def extend(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """EXTEND."""
+    deadline, version = served.as_(grant)._extend(given["token"], given.get("lease"))
+    return {"deadline": deadline, "version": version}
+
+
+def release(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """RELEASE."""
+    get = given.get
+    served.as_(grant).release(
+        given["token"],
+        delay=get("delay"),
+        process_date=get("process_date"),
+        failed=get("failed") or False,
+        durability=get("durability"),
+    )
+
+
+def bury(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """BURY."""
+    served.as_(grant).bury(given["token"], given.get("reason") or "", durability=given.get("durability"))
+
+
+def lease(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """LEASE."""
+    return served.as_(grant).lease(given["token"])

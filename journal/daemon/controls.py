@@ -1,0 +1,84 @@
+"""The commands about the daemon itself: PING, STATUS, STOP."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from journal.core.drift import Sample
+from journal.daemon.peer import Peer
+from journal.net.command import Role
+from journal.net.shown import shown
+
+if TYPE_CHECKING:
+    from journal.daemon.server import Server
+
+log = logging.getLogger("journal.daemon")
+
+
+class Controls:
+    """See the module. On the daemon's thread."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._since = server.store._time.now()
+        server.hub.own |= {"PING": self._ping, "STATUS": self._status, "STOP": self._stop}
+        server.hub.on_end.append(self._ended)
+
+    def _ping(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        """The heartbeat; what the client has reckoned from earlier ones is its drift."""
+        now = self._server.store._time.now()
+        offset, delay = parameters.get("offset"), parameters.get("delay")
+        if offset is not None and delay is not None and delay >= 0 and peer.connection.grant.roles:
+            # The client reckoned how far we are from it; the drift is how far it is from us.
+            self._drifts(peer, Sample(now, -float(offset), float(delay)))
+        return {"received": now, "answered": now}
+
+    def _drifts(self, peer: Peer, sample: Sample) -> None:
+        message = self._server.store._peers.add(_who(peer), sample)
+        if message is not None:
+            log.warning("drift peer=%s message=%s", peer.name, shown(message))
+
+    def _ended(self, peer: Peer) -> None:
+        if peer.connection.grant.roles:
+            self._server.store._peers.forget(_who(peer))
+
+    def _status(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        server, hub = self._server, self._server.hub
+        service = parameters.get("service")
+        if service is not None:
+            is_there = any(connection.registered == service for connection in hub.peers)
+            return {"service": service, "status": "registered" if is_there else "unknown"}
+        status: dict[str, Any] = {
+            "status": "stopping" if server.is_stopping else "ready",
+            "up_since": self._since,
+            "now": server.store._time.now(),
+        }
+        if Role.ADMIN in peer.connection.grant.roles:
+            status |= {
+                "pid": os.getpid(),
+                "connections": len(hub.peers),
+                "accepted": hub.accepted,
+                "requests": hub.requests,
+                "failures": hub.failures,
+                "wake_ups": server.loop.rounds,
+                "sessions": len(server.daemon.sessions),
+                "listeners": server.watching.listeners_count,
+                "subscriptions": server.pushing.count,
+                "feeds": server.feeding.count,
+                "datagrams": server.watching.sent,
+                "addresses": list(server.addresses),
+            }
+        return status
+
+    def _stop(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        log.info("stop_asked peer=%s", peer.name)
+        self._server.loop.call(partial(self._server.stop))
+        return None
+
+
+def _who(peer: Peer) -> str:
+    connection = peer.connection
+    return f"backend {connection.registered or connection.grant.identity or peer.name}"

@@ -1,0 +1,172 @@
+"""
+Feeds over the stream: opened by a connection, closed with it; pushed as there is credit, or asked for.
+
+F1  A feed is its connection's: nobody else names it, and what was not acknowledged when it ends comes again.
+F2  Events are pushed as there is credit and news. The last item of a feed that is at its end is null; of one that failed, the error.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from journal.core.cursor import Cursor
+from journal.daemon.feeds import OpenFeed
+from journal.daemon.peer import Peer, steady_ms
+from journal.daemon.served import served_of
+from journal.errors import JournalError, NotFound
+from journal.net.shown import shown
+from journal.net.values import cursor_from, cursor_to, error_to
+
+if TYPE_CHECKING:
+    from journal.daemon.hub import Hub
+
+log = logging.getLogger("journal.daemon")
+
+BATCH = 256
+"""Events that are read at once, before others have their turn."""
+
+
+class _Feed:
+    """A feed of a connection."""
+
+    __slots__ = ("feed", "is_called", "is_pushed", "last", "number", "peer")
+
+    def __init__(self, peer: Peer, number: int, feed: OpenFeed, *, is_pushed: bool) -> None:
+        self.peer = peer
+        self.number = number
+        self.feed = feed
+        self.is_pushed = is_pushed
+        self.is_called = False
+        self.last: list[Any] | None = None
+        """The item that ends it, when it is at its end."""
+
+
+class Feeding:
+    """All feeds that connections have open. On the daemon's thread."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._of: dict[Peer, dict[int, _Feed]] = {}
+        hub.own |= {
+            "FEED_OPEN": self._open,
+            "FEED_NEXT": self._next,
+            "FEED_ACK": self._ack,
+            "FEED_FAIL": self._fail,
+            "FEED_CLOSE": self._close,
+        }
+        hub.on_end.append(self._ended)
+        hub.on_credit.append(self._credited)
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return sum(map(len, self._of.values()))
+
+    def _open(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        store, grant = self._hub.store, peer.connection.grant
+
+        def make() -> OpenFeed:
+            return OpenFeed(served_of(store, journal, grant), parameters, grant)
+
+        return self._hub.later(peer, number, "FEED_OPEN", make, partial(self._opened, peer, number, parameters))
+
+    def _opened(self, peer: Peer, number: int, parameters: dict[str, Any], feed: OpenFeed) -> Any:
+        if peer.connection.is_ended:
+            feed.close()
+            raise NotFound("the connection has ended")
+        credit = parameters.get("credit") or 0
+        try:
+            subscription = peer.connection.subscribe(number, credit)
+        except JournalError:
+            feed.close()
+            raise
+        opened = _Feed(peer, subscription, feed, is_pushed=credit > 0)
+        self._of.setdefault(peer, {})[subscription] = opened
+        if opened.is_pushed:
+            feed.on_news(partial(self._news, opened))
+        return {"subscription": subscription, "position": cursor_to(feed.position), "blank": feed.blank}
+
+    def _found(self, peer: Peer, parameters: dict[str, Any]) -> _Feed:
+        found = self._of.get(peer, {}).get(parameters["subscription"])
+        if found is None:
+            raise NotFound(f"this connection has no feed {parameters['subscription']}")
+        return found
+
+    def _next(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        found = self._found(peer, parameters)
+        events, is_end = found.feed.next(parameters["n"])
+        return {"events": events, "is_end": is_end}
+
+    def _ack(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        found = self._found(peer, parameters)
+        position, unacked = found.feed.ack(_cursors(parameters))
+        if found.is_pushed:
+            self._news(found)  # it may have held back for what was not acknowledged
+        return {"position": cursor_to(position), "unacked": unacked}
+
+    def _fail(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        found = self._found(peer, parameters)
+        found.feed.fail(_cursors(parameters))
+        if found.is_pushed:
+            self._news(found)
+
+    def _close(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        found = self._found(peer, parameters)
+        self._forget(found)
+        return self._hub.later(peer, number, "FEED_CLOSE", found.feed.close)
+
+    def _forget(self, found: _Feed) -> None:
+        del self._of[found.peer][found.number]
+        found.peer.connection.unsubscribe(found.number)
+
+    def _ended(self, peer: Peer) -> None:
+        for found in self._of.pop(peer, {}).values():
+            self._hub.work(found.feed.close)  # F1; it writes what was acknowledged
+
+    # -- pushing ------------------------------------------------------------------------------------------------------
+
+    def _news(self, found: _Feed) -> None:
+        """There may be more; called on any thread."""
+        if not found.is_called:
+            found.is_called = True
+            self._hub.loop.call(partial(self._push, found))
+
+    def _credited(self, peer: Peer, subscription: int) -> None:
+        found = self._of.get(peer, {}).get(subscription)
+        if found is not None:
+            found.is_pushed = True
+            self._news(found)
+
+    def _push(self, found: _Feed) -> None:
+        found.is_called = False
+        connection = found.peer.connection
+        if self._of.get(found.peer, {}).get(found.number) is not found:
+            return
+        room = min(connection.credit(found.number), BATCH)
+        if room < 1:
+            return
+        items: list[Any] = []
+        if found.last is None:
+            try:
+                items, is_end = found.feed.next(room)
+            except JournalError as e:
+                log.warning("feed_ended peer=%s error=%s", found.peer.name, shown(str(e)))
+                found.last = [error_to(e)]
+            else:
+                found.last = [None] if is_end else None
+        if found.last is not None and len(items) < room:
+            items = [*items, *found.last]  # F2
+        if items:
+            connection.push(found.number, items, steady_ms())
+            self._hub.touch(found.peer)
+            if found.last is not None and items[-1] is found.last[0]:
+                self._forget(found)
+                self._hub.work(found.feed.close)
+            else:
+                self._news(found)
+
+
+def _cursors(parameters: dict[str, Any]) -> list[Cursor]:
+    return [cursor_from(cursor) for cursor in parameters.get("cursors") or []]

@@ -1,0 +1,63 @@
+"""
+The commands of the daemon, and what does each of them.
+
+H1  A fast one does a bounded amount of work and waits for nothing but locks that are held for a moment: it is run on the daemon's own
+    thread. What it must wait for on the disk is collected there (journal.engine.deferred).
+H2  A slow one may read much, or wait for the keeper: it is run on a thread apart.
+H3  A fast one that would take long this once says so (TakesLong) before it has done anything; its slow form does it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from journal.daemon import consuming, producing, reading
+from journal.daemon.consuming import TakesLong
+from journal.daemon.served import Served, known, served_of
+from journal.engine.store import Store
+from journal.net.auth import Grant
+
+__all__ = [
+    "FAST",
+    "SLOW",
+    "STORE_FAST",
+    "STORE_SLOW",
+    "Handler",
+    "Served",
+    "StoreHandler",
+    "TakesLong",
+    "known",
+    "served_of",
+]
+
+Handler = Callable[[Served, dict[str, Any], Grant], Any]
+"""Of a journal, the parameters as journal.net has checked them, and who asks: the value of the reply."""
+StoreHandler = Callable[[Store, dict[str, Any], Grant], Any]
+
+FAST: dict[str, Handler] = {
+    "PUT": producing.put,
+    "PUT_MANY": producing.put_many,
+    "CREATE": producing.create,
+    "CREATE_MANY": producing.create_many,
+    "MOVE": producing.move,
+    "MOVE_MANY": producing.move_many,
+    "DELETE": producing.delete,
+    "DELETE_MANY": producing.delete_many,
+    "CLAIM": consuming.claim,
+    "CLAIM_MANY": consuming.claim_many,
+    "CLAIM_KEY": consuming.claim_key,
+    "DONE": consuming.done,
+    "DONE_MANY": consuming.done_many,
+    "EXTEND": consuming.extend,
+    "RELEASE": consuming.release,
+    "BURY": consuming.bury,
+    "LEASE": consuming.lease,
+    "GET": reading.get,
+}
+SLOW: dict[str, Handler] = {
+    "CLAIM": consuming.claim_slowly,
+    "CLAIM_MANY": consuming.claim_many_slowly,
+}
+STORE_FAST: dict[str, StoreHandler] = {}
+STORE_SLOW: dict[str, StoreHandler] = {}

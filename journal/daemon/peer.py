@@ -1,0 +1,224 @@
+"""
+One connection of the daemon: a socket, and the protocol's state of it.
+
+N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_state D2).
+N2  A peer has one timer, which is looked at again when it fires: an event costs no timer of its own.
+N3  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its heir.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections import deque
+from socket import socket
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from journal.daemon.loop import READ, WRITE, Timer
+from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
+from journal.net.limits import Limits
+from journal.net.server_state import ServerConnection
+from journal.net.shown import shown
+
+if TYPE_CHECKING:
+    from journal.daemon.hub import Hub
+
+log = logging.getLogger("journal.daemon")
+
+READ_BYTES = 1 << 16
+_WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_UNARMED = 1 << 62
+
+
+def steady_ms() -> int:
+    """Milliseconds of the clock that connections live by."""
+    return monotonic_ns() // 1_000_000
+
+
+def shortest_ms(limits: Limits) -> int:
+    """No event sets a deadline that is nearer than this (N2)."""
+    return min(limits.hello_ms, limits.frame_ms, limits.idle_ms // 3, limits.send_ms, limits.stop_ms)
+
+
+class Peer:
+    """See the module. On the daemon's thread."""
+
+    __slots__ = (
+        "_armed_at", "_hub", "_is_handshaking", "_is_tls", "_mask", "_shortest_ms", "_sock", "_timer", "connection", "host",
+        "is_closed", "is_slow", "name", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, hub: Hub, sock: socket, connection: ServerConnection, *, host: str, name: str) -> None:
+        self.connection = connection
+        self.host = host
+        """Where its datagrams may go."""
+        self.name = name
+        """For the log."""
+        self.waiting: deque[Requested] = deque()
+        """Requests that came behind one that takes long."""
+        self.is_slow = False
+        """Whether one is being made on another thread."""
+        self.is_closed = False
+        self._hub = hub
+        self._sock = sock
+        self._is_tls = isinstance(sock, ssl.SSLSocket)
+        self._is_handshaking = self._is_tls
+        self._mask = READ
+        self._shortest_ms = shortest_ms(connection.limits)
+        self._armed_at = _UNARMED
+        self._timer: Timer | None = None
+        hub.loop.watch(sock, READ, self.on_ready)
+        self._arm()
+
+    # -- the socket ---------------------------------------------------------------------------------------------------
+
+    def on_ready(self, mask: int) -> None:
+        """The socket can be read or written."""
+        if self._is_handshaking and not self._shake_hands():
+            return
+        if mask & READ or self._is_tls:
+            self._read()
+        else:
+            self.stir(steady_ms())
+
+    def _shake_hands(self) -> bool:
+        assert isinstance(self._sock, ssl.SSLSocket)
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._wait_for(READ)
+            return False
+        except ssl.SSLWantWriteError:
+            self._wait_for(WRITE)
+            return False
+        except OSError as e:
+            log.info("tls_refused peer=%s error=%s", self.name, shown(str(e)))
+            self._is_handshaking = False
+            self._hear(b"", steady_ms())
+            return False
+        self._is_handshaking = False
+        return True
+
+    def _read(self) -> None:
+        """Take what has come. Of TLS a part may be in the library, where no readiness tells of it: until there is none."""
+        now = steady_ms()
+        while not self.is_closed and self.connection.wants_bytes:
+            try:
+                data = self._sock.recv(READ_BYTES)
+            except _WOULD_BLOCK:
+                break
+            except OSError:
+                data = b""
+            self._hear(data, now)
+            if not self._is_tls or not data:
+                return
+        self.stir(now)
+
+    def _hear(self, data: bytes, now: int) -> None:
+        for event in self.connection.receive(data, now):
+            self._take(event, now)
+        self.stir(now)
+
+    def stir(self, now: int) -> None:
+        """Take what could not be taken before, and send what there is to send."""
+        connection = self.connection
+        while connection.is_stirred:
+            for event in connection.more(now):
+                self._take(event, now)
+        if self.is_closed:
+            return
+        if connection.outgoing and not self._is_handshaking:
+            try:
+                connection.sent(self._sock.send(connection.outgoing), now)
+            except _WOULD_BLOCK:
+                pass  # it has no room: the mask below waits for some
+            except OSError:
+                connection.outgoing.clear()
+                if not connection.is_ended:
+                    self._hear(b"", now)
+                    return
+            if connection.is_stirred:
+                self.stir(now)  # there is room again for answers, so requests are taken again
+                return
+        if connection.is_ended and not connection.outgoing:
+            self.close()
+            return
+        self._wait_for((READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0))
+        if self._armed_at > now + self._shortest_ms:
+            self._arm()
+
+    def _wait_for(self, mask: int) -> None:
+        if mask == self._mask:
+            return
+        loop = self._hub.loop
+        if not self._mask:
+            loop.watch(self._sock, mask, self.on_ready)
+        elif mask:
+            loop.rewatch(self._sock, mask, self.on_ready)
+        else:
+            loop.forget(self._sock)  # nothing is wanted of it until something is answered
+        self._mask = mask
+
+    def _take(self, event: Event, now: int) -> None:
+        if type(event) is Requested:
+            if self.is_slow:
+                self.waiting.append(event)
+            else:
+                self._hub.serve(self, event, now)
+        elif type(event) is Credited:
+            self._hub.credited(self, event.subscription)
+        elif type(event) is Ended:
+            self._hub.ended(self, event.error)
+        elif type(event) is Opened:
+            self._hub.opened(self, event.grant)
+        elif type(event) is Superseded:
+            self._hub.superseded(event.connection, now)
+
+    def go_on(self, now: int) -> None:
+        """What took long is answered: make what came behind it."""
+        self.is_slow = False
+        while self.waiting and not self.is_slow:
+            self._hub.serve(self, self.waiting.popleft(), now)
+        self.stir(now)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline = self.connection.deadline
+        if deadline is None or self._armed_at <= deadline:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_at = deadline
+        self._timer = self._hub.loop.at(deadline / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._armed_at = _UNARMED
+        now = steady_ms()
+        for event in self.connection.tick(now):
+            self._take(event, now)
+        self.stir(now)
+        if not self.is_closed:
+            self._arm()
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def stop(self, now: int) -> None:
+        """The daemon stops: nothing new is taken."""
+        for event in self.connection.stop(now):
+            self._take(event, now)
+        self.stir(now)
+
+    def close(self) -> None:
+        """Close the socket (N3)."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._mask:
+            self._hub.loop.forget(self._sock)
+        self._sock.close()
+        self._hub.closed(self)

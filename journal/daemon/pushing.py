@@ -1,0 +1,232 @@
+"""
+Push: leases that are delivered over the stream as entries fall due, to consumers that are free and healthy.
+
+    SUBSCRIBE ─► the consumer's own active leases first ─► whatever falls due, as long as there is credit ─► UNSUBSCRIBE, the end
+
+P1  Nothing is claimed without credit, or for a consumer that is silent (journal.core.health): its entries go to others.
+P2  What is claimed is pushed, or given back at once when its connection has ended meanwhile. A lease that was pushed stays its consumer's
+    until it ends: one that comes again under its name gets it first.
+P3  Entries are dealt in turn, TURN at a time: nobody who is quick to ask takes everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from journal.core.buckets import Range
+from journal.core.health import Health
+from journal.daemon.handlers import FAST
+from journal.daemon.peer import Peer, steady_ms
+from journal.daemon.served import Served, served_of
+from journal.daemon.watching import Watched, Watching
+from journal.engine.claiming import index, is_indexed
+from journal.errors import JournalError, LeaseLost, NotFound
+
+if TYPE_CHECKING:
+    from journal.daemon.hub import Hub
+
+log = logging.getLogger("journal.daemon")
+
+TURN = 16
+SILENT_MAX = 3
+"""Leases that a consumer may leave unanswered, one after the other (as journal.Consumer has it)."""
+TOKEN = 5
+DEADLINE = 4
+"""Columns of a lease on the wire."""
+_ANSWERS = frozenset({"DONE", "DONE_MANY", "EXTEND", "RELEASE", "BURY"})
+
+
+class Subscription:
+    """What one connection gets of one journal."""
+
+    def __init__(self, peer: Peer, watched: Watched, parameters: dict[str, Any]) -> None:
+        self.peer = peer
+        self.number = 0
+        self.watched = watched
+        self.consumer: str = parameters["consumer"]
+        self.claim = {name: parameters[name] for name in ("consumer", "lease", "buckets") if parameters.get(name) is not None}
+        settings = watched.served.journal.settings
+        self.health = Health(SILENT_MAX, parameters.get("lease") or settings.processing_timeout)
+        self.first: deque[list[Any]] = deque()
+        """Leases that it had before it came."""
+        self.pushed: dict[int, int] = {}
+        """Leases that are with the consumer: their deadlines, as far as is known here."""
+        self.claimed = 0
+        """Leases that wait for the disk before they are pushed."""
+
+    @property
+    def served(self) -> Served:
+        """The journal."""
+        return self.watched.served
+
+    def room(self) -> int:
+        """How many leases it can take (P1)."""
+        return 0 if self.health.is_silent else self.peer.connection.credit(self.number) - self.claimed
+
+
+class Pushing:
+    """All subscriptions for leases. On the daemon's thread."""
+
+    def __init__(self, hub: Hub, watching: Watching) -> None:
+        self._hub = hub
+        self._watching = watching
+        self._of: dict[Peer, dict[int, Subscription]] = {}
+        self._turns: dict[Watched, deque[Subscription]] = {}
+        self._users: dict[Watched, Any] = {}
+        hub.own |= {"SUBSCRIBE": self._subscribe, "UNSUBSCRIBE": self._unsubscribe}
+        hub.on_end.append(self._ended)
+        hub.on_credit.append(self._credited)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._of.values()))
+
+    # -- coming and going ---------------------------------------------------------------------------------------------
+
+    def _subscribe(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        hub = self._hub
+        served = served_of(hub.store, journal)
+        part = parameters.get("buckets")
+        if part is not None and not is_indexed(served.journal):
+            make = partial(index, served.journal, Range.parse(part))
+            return hub.later(peer, number, "SUBSCRIBE", make, lambda _: self._begin(peer, number, served, parameters))
+        return self._begin(peer, number, served, parameters)
+
+    def _begin(self, peer: Peer, number: int, served: Served, parameters: dict[str, Any]) -> Any:
+        watched = self._watching.watch(served)
+        subscription = Subscription(peer, watched, parameters)
+        if not any(other.consumer == subscription.consumer for other in self._turns.get(watched, ())):
+            own = FAST["LEASES"](served, {"consumer": subscription.consumer}, peer.connection.grant)
+            subscription.first.extend(own["leases"])
+        subscription.number = peer.connection.subscribe(number, parameters.get("credit") or 0)
+        self._of.setdefault(peer, {})[subscription.number] = subscription
+        if watched not in self._turns:
+            self._turns[watched] = deque()
+            self._users[watched] = partial(self._deal, watched)
+            watched.users.append(self._users[watched])
+        self._turns[watched].append(subscription)
+        self._hub.on_answer = self._answered
+        return {"subscription": subscription.number}
+
+    def _unsubscribe(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        subscription = self._of.get(peer, {}).pop(parameters["subscription"], None)
+        if subscription is None:
+            raise NotFound(f"this connection has no subscription {parameters['subscription']}")
+        peer.connection.unsubscribe(subscription.number)
+        self._remove(subscription)
+        return None
+
+    def _ended(self, peer: Peer) -> None:
+        for subscription in self._of.pop(peer, {}).values():
+            self._remove(subscription)
+
+    def _remove(self, subscription: Subscription) -> None:
+        watched = subscription.watched
+        turns = self._turns[watched]
+        turns.remove(subscription)
+        if not turns:
+            del self._turns[watched]
+            self._watching.forget(watched, self._users.pop(watched))
+        else:
+            self._watching.look_soon(watched)  # others may take what it could not
+        if not self.count:
+            self._hub.on_answer = None
+
+    # -- dealing ------------------------------------------------------------------------------------------------------
+
+    def _credited(self, peer: Peer, number: int) -> None:
+        subscription = self._of.get(peer, {}).get(number)
+        if subscription is not None:
+            subscription.health.asked()
+            self._watching.look_soon(subscription.watched)
+
+    def _deal(self, watched: Watched, now: int) -> None:
+        """Push what is due to who has room, in turn (P3)."""
+        turns = self._turns[watched]
+        idle = 0
+        while idle < len(turns):
+            subscription = turns[0]
+            turns.rotate(-1)
+            idle = 0 if self._give(subscription, now) else idle + 1
+
+    def _give(self, subscription: Subscription, now: int) -> bool:
+        """Give one subscription its turn; whether it may take more."""
+        self._look_after(subscription, now)
+        room = min(subscription.room(), TURN)
+        if room < 1:
+            return False
+        if subscription.first:
+            items = [subscription.first.popleft() for _ in range(min(room, len(subscription.first)))]
+            self._push(subscription, items, None)
+            return True
+        grant = subscription.peer.connection.grant
+        leases: list[Any] = FAST["CLAIM_MANY"](subscription.served, {"n": room, **subscription.claim}, grant)["leases"]
+        if not leases:
+            return False
+        if self._hub.has_waits:
+            subscription.claimed += len(leases)
+            self._hub.settle(partial(self._settled, subscription, leases))
+        else:
+            self._push(subscription, leases, None)
+        return len(leases) == room
+
+    def _settled(self, subscription: Subscription, leases: list[Any], error: JournalError | None) -> None:
+        subscription.claimed -= len(leases)
+        self._push(subscription, leases, error)
+
+    def _push(self, subscription: Subscription, leases: list[Any], error: JournalError | None) -> None:
+        peer = subscription.peer
+        if error is not None:
+            log.warning("not_pushed journal=%s error=%s", subscription.watched.name, error)
+        elif peer.connection.push(subscription.number, leases, steady_ms()):
+            for lease in leases:
+                subscription.pushed[lease[TOKEN]] = lease[DEADLINE]
+            self._hub.touch(peer)
+        else:
+            self._give_back(subscription, leases)
+
+    def _give_back(self, subscription: Subscription, leases: list[Any]) -> None:
+        """The connection has ended, or the frame is too large for it (P2)."""
+        for lease in leases:
+            try:
+                subscription.served.journal.release(lease[TOKEN], durability="interval")
+            except LeaseLost:
+                continue  # it is free already
+
+    # -- healthy consumers --------------------------------------------------------------------------------------------
+
+    def _look_after(self, subscription: Subscription, now: int) -> None:
+        """Leases that it let pass are counted against it."""
+        by_token = subscription.served.journal._p.state.leases.by_token
+        for token, deadline in list(subscription.pushed.items()):
+            if deadline > now:
+                continue
+            held = by_token.get(token)
+            if held is not None and held.deadline > now:
+                subscription.pushed[token] = held.deadline  # it was extended
+                continue
+            del subscription.pushed[token]
+            if subscription.health.lost(now):
+                log.warning(
+                    "consumer_silent consumer=%s journal=%s peer=%s",
+                    subscription.consumer, subscription.watched.name, subscription.peer.name,
+                )  # fmt: skip
+
+    def _answered(self, peer: Peer, command: str, parameters: dict[str, Any], is_accepted: bool) -> None:
+        """A consumer said something about its leases."""
+        if command not in _ANSWERS or peer not in self._of:
+            return
+        tokens = parameters.get("tokens") or [parameters.get("token")]
+        for subscription in self._of[peer].values():
+            known = [token for token in tokens if token in subscription.pushed]
+            if not known and not subscription.health.is_silent:
+                continue
+            if command != "EXTEND":
+                for token in known:
+                    del subscription.pushed[token]
+            if subscription.health.heard(is_accepted=is_accepted):
+                self._watching.look_soon(subscription.watched)

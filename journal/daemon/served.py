@@ -1,0 +1,161 @@
+"""
+A journal as the daemon serves it: data comes and goes packed, leases are rows, and nobody acts under another's name.
+
+The engine's own verbs do the work. They pack, check and make leases through attributes of the journal, which here are others; so the
+rules, the records and the locks are those of an embedded journal.
+
+S1  Packed data is stored and sent as it is (journal.daemon.packed).
+S2  A lease is its consumer's: who may not act under the consumer's name can neither look at it nor end it. This is checked where the
+    engine looks the lease up, under its lock. Who may act under every name is not asked.
+S3  What is taken by a claim fits into a frame: the rest of what was due is not taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from journal.core.limits import CONSUMER_BYTES_MAX
+from journal.core.rows import Row
+from journal.daemon.columns import LEASE_BYTES, lease_columns, text_bytes
+from journal.daemon.packed import check_packed, checked_packed
+from journal.engine.journal import Journal
+from journal.engine.leases import Held
+from journal.engine.order import Order
+from journal.engine.store import Store
+from journal.errors import AccessDenied, NotFound
+from journal.net.auth import EVERYTHING, Grant
+from journal.net.limits import DEFAULT
+from journal.net.shown import shown
+
+ROOM = DEFAULT.frame_bytes_max - 2048
+"""Of a frame, for what is in a reply: the rest is for its head, and for what comes with the data of one entry: key, names, dates."""
+STEP = 16
+"""Entries that a claim of many takes at first; it then knows how large they are."""
+GRANTS = 1024
+NAMES = 1024
+"""Identities, and consumers of each, whose rights are remembered."""
+
+
+class Wired(Journal):
+    """The journal whose verbs take and give what is on the wire (S1)."""
+
+    def __init__(self, journal: Journal, room: int, grant: Grant = EVERYTHING) -> None:
+        for name, value in vars(journal).items():
+            setattr(self, name, value)
+        self._pack = check_packed
+        self._checked = checked_packed
+        self._made = lease_columns  # type: ignore[assignment]  # the engine hands it out, and never looks at it
+        self.room = room
+        self.grant = grant
+
+    def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
+        """Up to `n` due entries that fit into a frame (S3); one at least, however large it is."""
+        p = self._p
+        rows: list[Row] = []
+        used, step = 0, STEP
+        while used < self.room and len(rows) < n:
+            step = min(step, n - len(rows))
+            found = super()._take(order, step, now, below)
+            rows += found
+            p.is_broken = bool(rows)  # until the leases are written, also of those that were taken before
+            if len(found) < step:
+                break
+            used += sum(map(_lease_bytes, found))
+            step = max(1, (self.room - used) * len(rows) // used)
+        while used > self.room and len(rows) > 1:
+            row = rows.pop()
+            used -= _lease_bytes(row)
+            p.state.order.returned(row.primary, len(p.state.leases))
+        return rows
+
+
+def _lease_bytes(row: Row) -> int:
+    """What a lease on this entry takes in a frame, at most."""
+    return LEASE_BYTES + CONSUMER_BYTES_MAX + len(row.data) + len(row.owner) + text_bytes(row.key)
+
+
+class Guarded(Wired):
+    """The same for an identity that may act under some names (S2)."""
+
+    def __init__(self, journal: Journal, room: int, grant: Grant) -> None:
+        super().__init__(journal, room, grant)
+        self._names: dict[str, bool] = {}
+
+    def _check(self, held: Held) -> None:
+        consumer = held.consumer
+        may = self._names.get(consumer)
+        if may is None:
+            may = self.grant.may_act_as(consumer)
+            if len(self._names) < NAMES:
+                self._names[consumer] = may
+        if not may:
+            raise AccessDenied(
+                f"{shown(self.grant.identity)} may not act under the name {shown(consumer)}, whose lease this is"
+            )
+
+    def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
+        if held is not None:
+            self._check(held)
+        return super()._done_items(token, held, now, offset)
+
+    def _held(self, token: Any, now: int) -> Held:
+        held = super()._held(token, now)
+        self._check(held)
+        return held
+
+
+class Served:
+    """A journal as the daemon serves it."""
+
+    def __init__(self, journal: Journal, room: int = ROOM) -> None:
+        self.journal = journal
+        """The engine's, with data as values."""
+        self.p = journal._p
+        self.room = room
+        """Bytes that a reply or a push may hold."""
+        self.wired = Wired(journal, room)
+        self._guarded: dict[int, Wired] = {}
+        """By the id of its grant, which each of them keeps: a grant is not hashed for each request."""
+
+    def as_(self, grant: Grant) -> Wired:
+        """The journal for an identity."""
+        if grant is EVERYTHING:
+            return self.wired
+        guarded = self._guarded.get(id(grant))
+        return self._guard(grant) if guarded is None else guarded
+
+    def _guard(self, grant: Grant) -> Wired:
+        if len(self._guarded) >= GRANTS:
+            self._guarded.clear()
+        may_all = "*" in grant.names
+        guarded = self._guarded[id(grant)] = (
+            Wired(self.journal, self.room, grant) if may_all else Guarded(self.journal, self.room, grant)
+        )
+        return guarded
+
+
+def known(store: Store, name: str) -> Served | None:
+    """The journal of this name, if it is open: looked up in memory, without a lock."""
+    journal = store._journals.get(name)
+    if journal is None:
+        return None
+    served: Served | None = journal.served
+    if served is None:
+        served = journal.served = Served(journal)
+    return served
+
+
+def served_of(store: Store, name: str, grant: Grant = EVERYTHING) -> Served:
+    """The journal of this name; opened, which may take long, when nobody has used it yet. It is never declared here."""
+    served = known(store, name)
+    if served is None:
+        names = store.journals()
+        if name not in names:
+            seen = sorted(filter(grant.may_see, names))
+            listed = ", ".join(seen[:20]) + (", …" if len(seen) > 20 else "")
+            raise NotFound(f"there is no journal {shown(name)}: there are {listed or 'none'}; DECLARE makes one")
+        store.journal(name)
+        served = known(store, name)
+        if served is None:
+            raise NotFound(f"the journal {shown(name)} was dropped in this moment")
+    return served

@@ -1,0 +1,283 @@
+"""
+The server: binds, accepts, stops. `journal serve` runs one for a store, `store.serve()` one inside a program that goes on using the store.
+
+V1  One thread serves all connections (journal.daemon.hub). `stop`, `reload` and `join` may be called from any thread, `stop` also from a
+    signal handler.
+V2  Who may connect is decided before a byte is read: on the store's own socket the system says who the peer is; elsewhere a token must
+    be proved, unless there are none and the peer is of this machine.
+V3  A stop takes nothing new, answers what is in flight, and ends after `timeout_s` at the latest. What was not answered is as unknown to
+    its client as after any broken connection, and no worse.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from journal.daemon.addresses import Bind, checked_binds, place
+from journal.daemon.controls import Controls
+from journal.daemon.credentials import credentials_of, vouched
+from journal.daemon.feeding import Feeding
+from journal.daemon.hub import Hub
+from journal.daemon.loop import READ, Loop
+from journal.daemon.peer import Peer, steady_ms
+from journal.daemon.pushing import Pushing
+from journal.daemon.unixsocket import BACKLOG, UnixSocket
+from journal.daemon.watching import Watching
+from journal.engine.files import SOCKET
+from journal.engine.store import Store
+from journal.errors import AccessDenied, Invalid, JournalError, Refused
+from journal.net.auth import EVERYTHING, NONCE_BYTES, Grant
+from journal.net.handshake import Daemon
+from journal.net.limits import DEFAULT, Limits
+from journal.net.server_state import ServerConnection
+from journal.net.sessions import Sessions
+from journal.net.tokens import Token
+
+log = logging.getLogger("journal.daemon")
+
+ACCEPTS = 64
+"""Connections that are accepted at once, before others have their turn."""
+PAUSE_S = 1.0
+"""When the system has no file descriptor left for another connection."""
+STOP_S = 30.0
+_NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Server:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        unix: str | os.PathLike[str] | bool = True,
+        tcp: Sequence[tuple[str, int]] = (),
+        tokens: Mapping[str, Token] | None = None,
+        tls: ssl.SSLContext | None = None,
+        name: str = "journal",
+        limits: Limits = DEFAULT,
+        connections_max: int = 1024,
+    ) -> None:
+        """
+        unix    True: the socket in the store's directory; False: none; else its path
+        tcp     hosts and ports to listen on; port 0: any that is free
+        tokens  who may connect (journal.net.tokens); None: whoever the system vouches for
+        tls     for all TCP connections
+        """
+        if type(connections_max) is not int or connections_max < 1:
+            raise Invalid(f"connections_max is {connections_max!r}: it must be an int of at least 1")
+        self.store = store
+        self.addresses: list[str] = []
+        """Where it listens, as `journal.connect` takes them."""
+        self.on_ready: list[Callable[[], None]] = []
+        self.on_stop: list[Callable[[], None]] = []
+        """Called when it begins to stop."""
+        self.loop = Loop()
+        self.hub = Hub(store, self.loop)
+        self.daemon = Daemon(
+            server=name, epoch=store._next_epoch(), sessions=Sessions(), tokens=dict(tokens or {}), agent="journal"
+        )
+        self.watching = Watching(self.hub, name)
+        self.pushing = Pushing(self.hub, self.watching)
+        self.feeding = Feeding(self.hub)
+        self.controls = Controls(self)
+        self.is_stopping = False
+        self._is_token_needed = tokens is not None
+        self._unix_path = store.path / SOCKET if unix is True else None if unix is False else Path(unix)
+        self._unix: UnixSocket | None = None
+        self._tcp = list(tcp)
+        self._tls = tls
+        self._limits = limits
+        self._connections_max = connections_max
+        self._listening: list[socket.socket] = []
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # -- from any thread ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Server:
+        """Bind, and serve on a thread of its own."""
+        self._bind()
+        self._thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
+        self._thread.start()
+        return self
+
+    def run(self) -> None:
+        """Bind, and serve on this thread until it is stopped."""
+        self._bind()
+        self._run()
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Take nothing new, finish what is in flight, and end; returns at once (V3)."""
+        self.loop.call(partial(self._stop, timeout_s))
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is over; whether it is."""
+        return self._is_over.wait(timeout_s)
+
+    def reload(self, tokens: Mapping[str, Token]) -> None:
+        """Other tokens from now on. Connections of identities that are gone or have changed end."""
+        self.loop.call(partial(self._reload, dict(tokens)))
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+        self.join()
+
+    # -- listening ----------------------------------------------------------------------------------------------------
+
+    def _bind(self) -> None:
+        if self.addresses:
+            raise Invalid("this server was started before: make another one")
+        try:
+            for bind in checked_binds(self._tcp, has_tokens=self._is_token_needed, has_tls=self._tls is not None):
+                listening = _bind_tcp(bind)
+                self._listening.append(listening)
+                where = place(bind.host, listening.getsockname()[1])
+                self.addresses.append(f"{'tcp' if self._tls is None else 'tls'}://{where}")
+            if self._unix_path is not None:
+                self._unix = UnixSocket(self._unix_path)
+                self._listening.append(self._unix.socket)
+                self.addresses.insert(0, f"unix:{self._unix.path}")
+        except BaseException:
+            self._unbind()
+            raise
+        if not self._listening:
+            raise Invalid("a server without a socket serves nobody: give unix=True or tcp=[(host, port)]")
+        for listening in self._listening:
+            listening.setblocking(False)
+            self.loop.watch(listening, READ, partial(self._accept, listening))
+
+    def _unbind(self) -> None:
+        listening, self._listening = self._listening, []
+        for sock in listening:
+            sock.close()
+        if self._unix is not None:
+            self._unix.close()
+
+    def _accept(self, listening: socket.socket, mask: int) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as e:
+                if e.errno in _NONE_LEFT:
+                    log.error("accept_paused error=%s", e.strerror)
+                    self.loop.forget(listening)
+                    self.loop.at(monotonic() + PAUSE_S, partial(self._accept_again, listening))
+                    return
+                continue  # a connection that was gone before it was accepted
+            try:
+                self._greet(sock, address)
+            except (OSError, JournalError) as e:
+                log.warning("connection_refused reason=%s", e)
+                sock.close()
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self.loop.watch(listening, READ, partial(self._accept, listening))
+
+    def _greet(self, sock: socket.socket, address: Any) -> None:
+        """A connection: who is it (V2), and is there room?"""
+        if len(self.hub.peers) >= self._connections_max:
+            raise AccessDenied(f"there are {self._connections_max} connections")
+        sock.setblocking(False)
+        self.hub.accepted += 1
+        grant: Grant | None
+        if sock.family == socket.AF_UNIX:
+            who = credentials_of(sock)
+            grant = vouched(who, has_tokens=self._is_token_needed)
+            host, name = "127.0.0.1", "unix" if who is None else f"{who}/{who.pid}"
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            host, name = address[0], f"{address[0]}:{address[1]}"
+            grant = None if self._is_token_needed else EVERYTHING
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        connection = ServerConnection(
+            self.daemon, nonce=os.urandom(NONCE_BYTES), now=steady_ms(), grant=grant, limits=self._limits
+        )
+        self.hub.peers[connection] = Peer(self.hub, sock, connection, host=host, name=name)
+
+    # -- on the daemon's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self.hub.begin()
+        self.store._servers.add(self)
+        try:
+            log.info("serving store=%s at=%s", self.store.path, ",".join(self.addresses))
+            for function in self.on_ready:
+                function()
+            self.loop.run()
+        finally:
+            self._unbind()
+            self.watching.close()
+            self.hub.end()
+            self.store._servers.discard(self)
+            log.info("stopped store=%s", self.store.path)
+            self._is_over.set()
+
+    def _stop(self, timeout_s: float) -> None:
+        if self.is_stopping:
+            if timeout_s <= 0:
+                self._give_up()
+            return
+        self.is_stopping = True
+        log.info("stopping peers=%d", len(self.hub.peers))
+        for function in self.on_stop:
+            function()
+        for listening in self._listening:
+            self.loop.forget(listening)
+        self._unbind()
+        self.hub.on_empty = self.loop.end
+        self.loop.at(monotonic() + timeout_s, self._give_up)
+        now = steady_ms()
+        for peer in list(self.hub.peers.values()):
+            peer.stop(now)
+        if not self.hub.peers:
+            self.loop.end()
+
+    def _give_up(self) -> None:
+        """Time is up: what is not answered will not be."""
+        for peer in list(self.hub.peers.values()):
+            log.warning("unfinished peer=%s requests=%d", peer.name, peer.connection.in_flight)
+            peer.close()
+        self.loop.end()
+
+    def _reload(self, tokens: dict[str, Token]) -> None:
+        known = self.daemon.tokens
+        assert isinstance(known, dict)
+        changed = {name for name, token in known.items() if tokens.get(name) != token}
+        known.clear()
+        known.update(tokens)
+        now = steady_ms()
+        for peer in list(self.hub.peers.values()):
+            if peer.connection.grant.identity in changed:
+                peer.stop(now)
+        log.info("tokens_reloaded identities=%d changed=%d", len(tokens), len(changed))
+
+
+def _bind_tcp(bind: Bind) -> socket.socket:
+    family = socket.AF_INET6 if ":" in bind.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((bind.host, bind.port))
+        listening.listen(BACKLOG)
+    except OSError as e:
+        listening.close()
+        raise Refused(f"cannot listen on {bind}: {e.strerror or e}") from e
+    return listening

@@ -1,0 +1,128 @@
+"""
+Answers that wait for the disk: many clients share one sync.
+
+The daemon's thread applies requests and never waits for a sync; what an answer rests on is noted here, by the journal's group commit.
+At the end of each round a thread is asked to sync up to the last offset that somebody waits for. Meanwhile more requests are applied; when
+it is done, all answers that rest on what is durable now go out, and the next sync begins.
+
+W1  An answer is given when every offset that it rests on is durable, or with the error that the sync met.
+W2  One sync at a time for each log, on a thread that does nothing else; different logs are synced side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from journal.daemon.loop import Loop
+from journal.engine.commit import GroupCommit
+from journal.engine.pipeline import Pipeline
+from journal.errors import JournalError
+
+LANES_MAX = 8
+Answer = Callable[[JournalError | None], None]
+
+
+class _Line:
+    """Who waits for one log."""
+
+    __slots__ = ("commit", "is_syncing", "lane", "pipeline", "waiting")
+
+    def __init__(self, pipeline: Pipeline, lane: SimpleQueue[_Line | None]) -> None:
+        self.pipeline = pipeline
+        self.commit = pipeline.commit
+        self.waiting: deque[tuple[int, Answer]] = deque()
+        """In the order of their offsets: they were applied one after the other."""
+        self.is_syncing = False
+        self.lane = lane
+
+
+class Settling:
+    """All answers that wait. On the daemon's thread, but for its own threads."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.count = 0
+        """Answers that wait."""
+        self._loop = loop
+        self._lines: dict[GroupCommit, _Line] = {}
+        self._lanes: list[SimpleQueue[_Line | None]] = []
+        self._threads: list[threading.Thread] = []
+        self._stirred: list[_Line] = []
+        loop.after_round.append(self.begin)
+
+    def add(self, pipeline: Pipeline, offset: int, answer: Answer) -> None:
+        """An answer rests on an offset (W1)."""
+        line = self._lines.get(pipeline.commit)
+        if line is None:
+            line = self._lines[pipeline.commit] = _Line(pipeline, self._lane())
+        last = line.waiting[-1][0] if line.waiting else -1
+        line.waiting.append((max(offset, last), answer))
+        self.count += 1
+        if not line.is_syncing and len(line.waiting) == 1:
+            self._stirred.append(line)
+
+    def _lane(self) -> SimpleQueue[_Line | None]:
+        if len(self._lanes) < LANES_MAX:
+            lane: SimpleQueue[_Line | None] = SimpleQueue()
+            thread = threading.Thread(
+                target=self._run, args=(lane,), name=f"journal-settle-{len(self._lanes)}", daemon=True
+            )
+            self._lanes.append(lane)
+            self._threads.append(thread)
+            thread.start()
+        return self._lanes[len(self._lines) % len(self._lanes)]
+
+    def begin(self) -> None:
+        """The round is over: begin the syncs that are asked for."""
+        if self._stirred:
+            stirred, self._stirred = self._stirred, []
+            for line in stirred:
+                line.is_syncing = True
+                line.lane.put(line)
+
+    def _run(self, lane: SimpleQueue[_Line | None]) -> None:
+        while (line := lane.get()) is not None:
+            error: JournalError | None = None
+            until = line.waiting[-1][0]  # the last by now: who came since the round goes along
+            try:
+                line.commit.wait(until)
+                until = max(until, line.pipeline.log.synced)
+            except JournalError as e:
+                error = e
+            self._loop.call(_Settled(self, line, until, error))
+
+    def settled(self, line: _Line, until: int, error: JournalError | None) -> None:
+        """A sync is over."""
+        line.is_syncing = False
+        waiting = line.waiting
+        while waiting and waiting[0][0] <= until:
+            self.count -= 1
+            waiting.popleft()[1](error)
+        if waiting:
+            self._stirred.append(line)
+        elif line.pipeline.trouble is not None:
+            del self._lines[line.commit]  # a journal that was dropped, or a store that failed
+
+    def close(self) -> None:
+        """End the threads; nobody waits any more."""
+        for lane in self._lanes:
+            lane.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class _Settled:
+    """A call back to the daemon's thread."""
+
+    __slots__ = ("_error", "_line", "_settling", "_until")
+
+    def __init__(self, settling: Settling, line: _Line, until: int, error: JournalError | None) -> None:
+        self._settling = settling
+        self._line = line
+        self._until = until
+        self._error = error
+
+    def __call__(self) -> None:
+        self._settling.settled(self._line, self._until, self._error)

@@ -1,0 +1,250 @@
+"""
+When something falls due: the daemon's timer, and the datagrams to those who LISTEN.
+
+For each journal that somebody listens to, or is subscribed to, the next due date is kept in memory: the engine rings a bell when something falls
+due before it (a put, a release, a lost lease), and the timer looks at that date. A look asks the engine how many entries are due, which
+walks at most DUE_MAX keys and no payload.
+
+B1  No look without a reason: a bell, or the date that was known. Nobody listens: no bell.
+B2  While entries are due already, changes ring at most one look in BUSY_MS: a backlog is news once, not with each claim.
+B3  A datagram goes to the host of the connection that asked, and nowhere else (listen L4). One that cannot be sent is lost, as any may be.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from journal.core.limits import NEVER
+from journal.daemon.loop import Timer
+from journal.daemon.peer import Peer
+from journal.daemon.served import Served, served_of
+from journal.engine.looking import due_now
+from journal.errors import JournalError
+from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
+
+if TYPE_CHECKING:
+    from journal.daemon.hub import Hub
+
+log = logging.getLogger("journal.daemon")
+
+DUE_MAX = 100
+"""How many due entries are counted; so many mean: so many or more."""
+BUSY_MS = 20
+LOOK_AGAIN_S = 60.0
+"""Waits are clamped: whatever the clocks do, the timer looks again."""
+
+
+class Watched:
+    """A journal that somebody wants to hear of."""
+
+    __slots__ = ("_watching", "bell", "is_busy", "is_rung", "looked_at", "served", "timer", "users")
+
+    def __init__(self, watching: Watching, served: Served) -> None:
+        self.served = served
+        self.users: list[Callable[[int], None]] = []
+        """Who does something with what is due: called with the engine's time at each look."""
+        self.is_busy = False
+        """Whether the last look found something due."""
+        self.is_rung = False
+        self.looked_at = 0
+        self.timer: Timer | None = None
+        self._watching = watching
+        self.bell = served.journal._p.due.bell(self._ring)
+
+    @property
+    def name(self) -> str:
+        """Of the journal."""
+        return self.served.journal.name
+
+    def _ring(self) -> None:
+        """Something may be due sooner; under the journal's lock, on any thread: only a note is made."""
+        if not self.is_rung:
+            self.is_rung = True
+            self.bell.until = 0
+            self._watching.hub.loop.call(partial(self._watching.rung, self))
+
+
+class Watching:
+    """See the module. On the daemon's thread."""
+
+    def __init__(self, hub: Hub, server: str) -> None:
+        self.hub = hub
+        self.sent = 0
+        """Datagrams."""
+        self.looks = 0
+        self._listeners = Listeners(server)
+        self._watched: dict[str, Watched] = {}
+        self._is_for_all = False
+        self._sockets: dict[int, socket.socket] = {}
+        self._gap: Timer | None = None
+        hub.own |= {"LISTEN": self._listen, "UNLISTEN": self._unlisten}
+        hub.on_end.append(self._ended)
+
+    @property
+    def listeners_count(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
+    # -- who listens --------------------------------------------------------------------------------------------------
+
+    def _listen(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        now = self.hub.store._time.now()
+        known = parameters.get("listener")
+        if known is not None:
+            return self._listeners.renew(known, peer.connection, now).reply()
+        names: list[str] = parameters["journals"]
+        served = [served_of(self.hub.store, name) for name in names if name != ALL]
+        listener = self._listeners.add(
+            peer.connection, (peer.host, parameters["port"]), names, peer.connection.grant, os.urandom(COOKIE_BYTES), now
+        )
+        if ALL in names:
+            self._is_for_all = True
+            served = [served_of(self.hub.store, name) for name in self.hub.store.journals()]
+        for each in served:
+            if listener.wants(each.journal.name):
+                self.look_soon(self.watch(each))  # what is due already is told at once
+        return listener.reply()
+
+    def _unlisten(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
+        is_there = self._listeners.remove(parameters["listener"], peer.connection)
+        self._tidy()
+        return is_there
+
+    def _ended(self, peer: Peer) -> None:
+        self._listeners.remove_all(peer.connection)
+        self._tidy()
+
+    def declared(self, name: str) -> None:
+        """There is a new journal: who listens to all listens to it too."""
+        if self._is_for_all and self._listeners.is_wanted(name):
+            self.look_soon(self.watch(served_of(self.hub.store, name)))
+
+    # -- journals -----------------------------------------------------------------------------------------------------
+
+    def watch(self, served: Served) -> Watched:
+        """Have a journal watched."""
+        name = served.journal.name
+        watched = self._watched.get(name)
+        if watched is not None and watched.served is not served:
+            self._unwatch(watched)  # it was dropped, and declared anew
+            watched = None
+        if watched is None:
+            watched = self._watched[name] = Watched(self, served)
+        return watched
+
+    def _tidy(self) -> None:
+        """Nobody wakes up for what nobody wants (B1)."""
+        for watched in list(self._watched.values()):
+            if not watched.users and not self._listeners.is_wanted(watched.name):
+                self._unwatch(watched)
+
+    def forget(self, watched: Watched, user: Callable[[int], None]) -> None:
+        """A user wants to hear no more."""
+        if user in watched.users:
+            watched.users.remove(user)
+        self._tidy()
+
+    def _unwatch(self, watched: Watched) -> None:
+        watched.bell.close()
+        if watched.timer is not None:
+            watched.timer.cancel()
+        self._watched.pop(watched.name, None)
+
+    # -- looks --------------------------------------------------------------------------------------------------------
+
+    def rung(self, watched: Watched) -> None:
+        """The bell rang: look now, or when a look is due again (B2)."""
+        if self._watched.get(watched.name) is not watched:
+            return
+        now = self.hub.store._time.now()
+        if watched.is_busy and now < watched.looked_at + BUSY_MS:
+            self._look_at(watched, watched.looked_at + BUSY_MS)
+        else:
+            self.look(watched)
+
+    def look_soon(self, watched: Watched) -> None:
+        """Look when the round is over."""
+        if not watched.is_rung:
+            watched.is_rung = True
+            self.hub.loop.call(partial(self.look, watched))
+
+    def look(self, watched: Watched) -> None:
+        """What is due, and when is the next one?"""
+        if self._watched.get(watched.name) is not watched:
+            return
+        self.looks += 1
+        watched.is_rung = False
+        p = watched.served.journal._p
+        now = self.hub.store._time.now()
+        watched.looked_at = now
+        try:
+            for user in list(watched.users):
+                user(now)
+            number, next_due = due_now(p, now, DUE_MAX)
+        except JournalError as e:
+            log.warning("not_watched journal=%s error=%s", watched.name, e)
+            self._unwatch(watched)
+            return
+        watched.is_busy = number > 0
+        watched.bell.until = NEVER if next_due is None else next_due
+        if next_due is not None:
+            self._look_at(watched, next_due)
+        elif watched.timer is not None:
+            watched.timer.cancel()
+            watched.timer = None
+        self._listeners.due(watched.name, number, next_due, now)
+        self._tell(now)
+
+    def _look_at(self, watched: Watched, date: int) -> None:
+        seconds = self.hub.store._time.until(date)
+        if watched.timer is not None:
+            watched.timer.cancel()
+            watched.timer = None
+        if seconds is not None:  # else the clock's owner moves it, and the engine rings
+            at = monotonic() + min(seconds, LOOK_AGAIN_S)
+            watched.timer = self.hub.loop.at(at, partial(self._on_time, watched))
+
+    def _on_time(self, watched: Watched) -> None:
+        watched.timer = None
+        self.look(watched)
+
+    # -- datagrams ----------------------------------------------------------------------------------------------------
+
+    def _tell(self, now: int) -> None:
+        for datagram in self._listeners.take(now):
+            self._send(datagram)
+        gap_at = self._listeners.gap_at
+        if gap_at is not None and self._gap is None:
+            seconds = self.hub.store._time.until(gap_at)
+            if seconds is not None:
+                self._gap = self.hub.loop.at(monotonic() + seconds, self._on_gap)
+
+    def _on_gap(self) -> None:
+        self._gap = None
+        self._tell(self.hub.store._time.now())
+
+    def _send(self, datagram: Datagram) -> None:
+        (host, port), data = datagram
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sender = self._sockets.get(family)
+        try:
+            if sender is None:
+                sender = self._sockets[family] = socket.socket(family, socket.SOCK_DGRAM)
+                sender.setblocking(False)
+            sender.sendto(data, (host, port))
+            self.sent += 1
+        except OSError as e:
+            log.debug("datagram_lost to=%s error=%s", host, e)  # B3
+
+    def close(self) -> None:
+        """The daemon is over."""
+        for watched in list(self._watched.values()):
+            self._unwatch(watched)
+        for sender in self._sockets.values():
+            sender.close()

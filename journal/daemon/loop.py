@@ -132,7 +132,7 @@ class Loop:
             try:
                 key.data(mask)
             except Exception:
-                log.exception("a connection failed in a way that was not foreseen")  # E4
+                log.exception("connection_failed")  # E4
         if self._calls:
             self._make_calls()
         if self._timers and self._timers[0][0] <= monotonic():
@@ -156,7 +156,7 @@ class Loop:
         try:
             function()
         except Exception:
-            log.exception("something failed in a way that was not foreseen")  # E4
+            log.exception("callback_failed")  # E4
 
     def _drain(self, mask: int) -> None:
         while len(os.read(self._woken, 4096)) == 4096:

@@ -44,8 +44,12 @@ class Serving(Protocol):
     def stop(self, timeout_s: float = ...) -> None:
         """Ask it to end; returns at once."""
 
-    def join(self) -> None:
+    def join(self) -> object:
         """Until it has ended."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody has asked it to end."""
 
 
 @contextmanager
@@ -109,6 +113,8 @@ class Process:
                 self._server.join()
             finally:
                 self._close()
+            if not self._server.is_stopping:
+                raise StorageError("the server ended although nobody had asked it to: the log says why")
         except BaseException as e:  # noqa: BLE001 - it is raised again by `run`
             self._error = e
         self._is_over.set()

@@ -47,7 +47,7 @@ from journal.net.stream import Stream
 from journal.net.subscriptions import Subscriptions
 
 LINE_ERRORS_MAX = 8
-_OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "LEASES", "SUBSCRIBE"})
+_OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY", "LEASES", "SUBSCRIBE"})
 """What is done under the connection's own name unless another is given. (A feed without a name is one that keeps nothing.)"""
 
 

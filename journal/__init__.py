@@ -14,8 +14,7 @@ from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW,
 from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Delete, Entry, Flag, Move, Page, Put, PutResult
-from journal.engine.consumers import FeedView
+from journal.core.views import Buried, Compacted, Delete, Entry, FeedView, Flag, Move, Page, Put, PutResult
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from journal.client.call import Call, Steps
 
@@ -17,23 +17,12 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Asking(Protocol):
-    """Who can ask, and is about a journal."""
-
-    name: str
-
-    def _ask(self, call: Call[R]) -> R:
-        """The answer to a call."""
-
-    def _walk(self, steps: Steps[R]) -> R:
-        """The result of several calls."""
-
-
 def asked(function: Callable[Concatenate[str, P], Call[R]]) -> Callable[Concatenate[Any, P], R]:
     """The method of a verb that is one call."""
 
-    def method(self: Asking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._ask(function(self.name, *args, **kwargs))
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._ask(function(self.name, *args, **kwargs))
+        return result
 
     return dressed(method, function)
 
@@ -41,8 +30,9 @@ def asked(function: Callable[Concatenate[str, P], Call[R]]) -> Callable[Concaten
 def walked(function: Callable[Concatenate[str, P], Steps[R]]) -> Callable[Concatenate[Any, P], R]:
     """The method of a verb that is several calls."""
 
-    def method(self: Asking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._walk(function(self.name, *args, **kwargs))
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._walk(function(self.name, *args, **kwargs))
+        return result
 
     return dressed(method, function)
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from journal.errors import FrameError
 from journal.net.command import Command
 from journal.net.commands import COMMANDS
+from journal.net.shown import shown
 
 R = TypeVar("R")
 
@@ -52,3 +54,10 @@ def nothing(value: Any) -> None:
 def as_it_is(value: Any) -> Any:
     """An answer that needs no reading."""
     return value
+
+
+def part_of_list(value: Any, name: str) -> tuple[list[Any], bytes | None]:
+    """A part of a long list, and where the next one begins."""
+    if type(value) is dict and type(value.get(name)) is list and type(value.get("after")) in (bytes, type(None)):
+        return value[name], value["after"]
+    raise FrameError(f"{shown(value)} is no part of a list: it has {name} and after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from journal.client.call import Call, Steps, as_it_is, call, nothing
+from journal.client.call import Call, Steps, as_it_is, call, nothing, part_of_list
 from journal.client.producing import one_result
 from journal.core.arguments import consumer_name, lease_ms, listed, reason_text, version_number
 from journal.core.buckets import Range
@@ -191,7 +191,7 @@ def _leases(journal: str, consumer: str | None) -> Steps[list[LeaseRow]]:
     after: bytes | None = None
     while True:
         answer = yield call("LEASES", journal, as_it_is, consumer=consumer, after=after)
-        rows, after = _part(answer, "leases")
+        rows, after = part_of_list(answer, "leases")
         found += map(lease_from, rows)
         if after is None:
             return sorted(found, key=lambda row: (row.deadline, row.token))
@@ -244,10 +244,3 @@ def _read_extended(value: Any) -> tuple[int, int]:
         case {"deadline": int(deadline), "version": int(version)}:
             return deadline, version
     raise FrameError(f"{shown(value)} is no answer to EXTEND: it has deadline and version")
-
-
-def _part(value: Any, name: str) -> tuple[list[Any], bytes | None]:
-    """A part of a long list, and where the next one begins."""
-    if type(value) is dict and type(value.get(name)) is list and type(value.get("after")) in (bytes, type(None)):
-        return value[name], value["after"]
-    raise FrameError(f"{shown(value)} is no part of a list: it has {name} and after")

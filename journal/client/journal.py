@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import Any
 
-from journal.client import consuming, producing, reading
+from journal.client import consuming, following, keeping, producing, reading
 from journal.client.asked import asked, walked
-from journal.client.call import Call, Steps
 from journal.client.consuming import Tokened
 from journal.client.lease import RemoteLease
-from journal.client.link import Link
+from journal.client.remote import RemoteLog
 from journal.core.buckets import Range
+from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
-from journal.core.times import DurationLike
+from journal.core.schema import Schema
+from journal.core.settings import Settings
+from journal.core.times import DateLike, DurationLike
+from journal.core.views import Entry
 
-R = TypeVar("R")
 
-
-class RemoteJournal:
+class RemoteJournal(RemoteLog):
     """A named table of entries. Made by `RemoteStore.journal`; safe to use from many threads."""
-
-    def __init__(self, link: Link, name: str, timeout_ms: int | None) -> None:
-        self.name = name
-        self._link = link
-        self._timeout_ms = timeout_ms
-
-    def _ask(self, call: Call[R]) -> R:
-        return self._link.call(call, None if call.is_slow else self._timeout_ms)
-
-    def _walk(self, steps: Steps[R]) -> R:
-        try:
-            call = next(steps)
-            while True:
-                call = steps.send(self._ask(call))
-        except StopIteration as e:
-            result: R = e.value
-            return result
 
     put = asked(producing.put)
     put_many = walked(producing.put_many)
@@ -46,12 +31,61 @@ class RemoteJournal:
     move = asked(producing.move)
     move_many = walked(producing.move_many)
     get = asked(reading.get)
+    get_many = walked(reading.get_many)
+    select = walked(reading.select)
+    entries_of = walked(reading.entries_of)
+    count = asked(reading.count)
+    count_of = asked(reading.count_of)
+    owners = walked(reading.owners)
+    buried = walked(reading.buried)
+    forecast = asked(reading.forecast)
+    statistics = asked(reading.statistics)
     done = asked(consuming.done)
     done_many = walked(consuming.done_many)
     release = asked(consuming.release)
     bury = asked(consuming.bury)
     retry = asked(consuming.retry)
     discard = asked(consuming.discard)
+    raise_flag = asked(keeping.raise_flag)
+    wait_durable = asked(following.wait_durable)
+
+    @property
+    def settings(self) -> Settings:
+        """How this journal behaves."""
+        return self._ask(keeping.settings(self.name))
+
+    @property
+    def schema(self) -> Schema | None:
+        """The fields that the data may have."""
+        return self.settings.schema
+
+    @property
+    def durable_cursor(self) -> Cursor:
+        """The last change that is on disk."""
+        return self._ask(following.durable_cursor(self.name))
+
+    def now(self) -> int:
+        """The daemon's time, by which entries fall due and leases end; in ms since the epoch."""
+        return self._ask(keeping.now())
+
+    def scan(
+        self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None
+    ) -> Iterator[Entry]:
+        """
+        All entries in the order of work, with `since <= process date < until`.
+
+        Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
+        """
+        return self._scan(reading.scan(status=status, since=since, until=until))
+
+    def _scan(self, wanted: dict[str, Any]) -> Iterator[Entry]:
+        after: str | None = None
+        while True:
+            page = self._ask(reading.scanned(self.name, wanted, after))
+            yield from page
+            if not page.has_more:
+                return
+            after = page.after
 
     def claim(
         self,
@@ -123,6 +157,3 @@ class RemoteJournal:
 
     def _extend(self, token: int | Tokened, lease: DurationLike | None) -> tuple[int, int]:
         return self._ask(consuming.extend(self.name, token, lease))
-
-    def __repr__(self) -> str:
-        return f"<RemoteJournal {self.name} at {self._link.address}>"

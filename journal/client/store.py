@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import ssl
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from journal.client import keeping
 from journal.client.address import parse_address
-from journal.client.call import Call, as_it_is, call
 from journal.client.journal import RemoteJournal
 from journal.client.link import Link
+from journal.client.merged import RemoteMergedJournals
 from journal.client.options import Backoff, options_of
+from journal.client.remote import Remote
 from journal.core.settings import check_name
 from journal.core.times import DurationLike
+from journal.core.views import Flag
 from journal.errors import NotFound
 from journal.net.limits import DEFAULT, Limits
-
-R = TypeVar("R")
 
 
 def connect(
@@ -53,21 +53,20 @@ def connect(
     link = Link(parse_address(address), options)
     store = RemoteStore(link)
     try:
-        link.call(call("PING", "", as_it_is), options.timeout_ms)
+        store._ask(keeping.ping())
         if name is not None:
-            link.call(call("REGISTER", "", as_it_is, service=name), options.timeout_ms)
+            store._ask(keeping.register(name))
     except BaseException:
         link.close()
         raise
     return store
 
 
-class RemoteStore:
+class RemoteStore(Remote):
     """A store that a daemon keeps; a context manager. Made by `journal.connect`."""
 
     def __init__(self, link: Link) -> None:
-        self._link = link
-        self._timeout_ms = link.options.timeout_ms
+        super().__init__(link, link.options.timeout_ms)
 
     def journal(self, name: str, **settings: Any) -> RemoteJournal:
         """Open a journal, or declare it. Settings are kept; those given here change what may be changed."""
@@ -81,8 +80,42 @@ class RemoteStore:
                 self._ask(keeping.declare(name, {}))
         return RemoteJournal(self._link, name, self._timeout_ms)
 
-    def _ask(self, call: Call[R]) -> R:
-        return self._link.call(call, None if call.is_slow else self._timeout_ms)
+    def journals(self) -> list[str]:
+        """The names of all journals, as far as this identity may see them."""
+        return self._walk(keeping.journals())
+
+    def merged(self, **settings: Any) -> RemoteMergedJournals:
+        """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
+        self._ask(keeping.merged(settings))
+        return RemoteMergedJournals(self._link, self._timeout_ms)
+
+    def drop(self, name: str) -> None:
+        """
+        Delete a journal with all that is in it, also what is under a lease. It cannot be brought back.
+
+        Of a merged journal followers of all changes see its entries go; its own feed consumers are forgotten.
+        """
+        self._ask(keeping.drop(name))
+
+    def flags(self) -> list[Flag]:
+        """What a person must look at."""
+        return self._ask(keeping.flags())
+
+    def lower(self, flag: Flag) -> None:
+        """A person has looked: take a flag down."""
+        self._ask(keeping.lower(flag))
+
+    def statistics(self) -> dict[str, Any]:
+        """Counters and sizes of the store and of its journals."""
+        return self._ask(keeping.statistics())
+
+    def checkpoint(self) -> None:
+        """Commit everything to LMDB now, so that readers outside of the daemon see it."""
+        self._ask(keeping.checkpoint())
+
+    def check(self, *, deep: bool = False) -> list[str]:
+        """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
+        return self._ask(keeping.check(deep=deep))
 
     def close(self) -> None:
         """End the connection. Closing twice is fine."""

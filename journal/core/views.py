@@ -126,6 +126,21 @@ class Compacted(NamedTuple):
     """Of whole files, with the room that is prepared in them."""
 
 
+class FeedView(NamedTuple):
+    """A feed consumer as it is listed."""
+
+    name: str
+    position: Cursor
+    """All changes up to here are acknowledged; of one that still copies: where it will go on."""
+    lag: int
+    """Changes that it has not acknowledged yet."""
+    held_bytes: int
+    """The size of the log's files that hold what it has not acknowledged."""
+    mode: str
+    """"copy" until a copy is complete, then "sync"."""
+    is_open: bool
+
+
 class Put:
     """One put of a put_many."""
 

@@ -155,7 +155,7 @@ class Peer:
         if not self._mask:
             loop.watch(self._sock, mask, self.on_ready)
         elif mask:
-            loop.rewatch(self._sock, mask, self.on_ready)
+            loop.rewatch(self._sock, mask)
         else:
             loop.forget(self._sock)  # nothing is wanted of it until something is answered
         self._mask = mask

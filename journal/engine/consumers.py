@@ -18,13 +18,14 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from journal.core.acks import Acks
 from journal.core.cursor import Cursor, place_of
 from journal.core.limits import NEVER
 from journal.core.settings import MERGED
 from journal.core.spans import Span, lag, newest, oldest, resolve, roll_forward
+from journal.core.views import FeedView as FeedView
 from journal.engine.offsets import COPY, SYNC, Kept, OffsetLog
 from journal.engine.segments import list_segments, segment_path
 from journal.engine.tail import KeptLog, kept_logs, spans_of
@@ -41,21 +42,6 @@ RETRY_S = 1.0
 CONSUMERS_MAX = 10_000
 RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
-
-
-class FeedView(NamedTuple):
-    """A feed consumer as it is listed."""
-
-    name: str
-    position: Cursor
-    """All changes up to here are acknowledged; of one that still copies: where it will go on."""
-    lag: int
-    """Changes that it has not acknowledged yet."""
-    held_bytes: int
-    """The size of the log's files that hold what it has not acknowledged."""
-    mode: str
-    """"copy" until a copy is complete, then "sync"."""
-    is_open: bool
 
 
 class Consumer:

@@ -90,6 +90,9 @@ def open_store(
 class Store:
     """An open store; a context manager. Made by `journal.open`."""
 
+    _frame_bytes_max = 1 << 20
+    """What a frame may have of a daemon that serves the store."""
+
     def __init__(
         self,
         path: Path,

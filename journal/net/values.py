@@ -17,7 +17,7 @@ from journal.core.events import Event, More, Where
 from journal.core.forecast import Forecast, Load
 from journal.core.keys import UserKey
 from journal.core.rows import pack_data, unpack_data
-from journal.core.views import Buried, Compacted, Entry, Flag, Generation, Keeping, Page, PutResult
+from journal.core.views import Buried, Compacted, Entry, FeedView, Flag, Generation, Keeping, Page, PutResult
 from journal.errors import FrameError, JournalError
 from journal.net.codes import from_wire, to_wire
 from journal.net.shown import shown
@@ -44,17 +44,6 @@ class LeaseRow(NamedTuple):
     expiration: int
 
 
-class FeedRow(NamedTuple):
-    """A feed consumer as it is listed."""
-
-    name: str
-    position: Cursor
-    lag: int
-    held_bytes: int
-    mode: str
-    is_open: bool
-
-
 COLUMNS: dict[str, tuple[str, ...]] = {
     "result": ("outcome", "cursor", "version", "process_date", "priority"),
     "lease": LeaseRow._fields,
@@ -69,7 +58,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "compacted": Compacted._fields,
     "forecast": ("now", "step_ms", "overdue", "steps", "later"),
     "load": ("start", "end", "counts"),
-    "feed": FeedRow._fields,
+    "feed": FeedView._fields,
     "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
 }  # fmt: skip
 """What a value of each kind consists of."""
@@ -243,15 +232,15 @@ def compacted_from(value: Any) -> Compacted:
     return Compacted(*_columns("compacted", value))
 
 
-def feed_to(view: Any) -> list[Any]:
+def feed_to(view: FeedView) -> list[Any]:
     """A feed consumer on the wire."""
     return [view.name, cursor_to(view.position), view.lag, view.held_bytes, view.mode, view.is_open]
 
 
-def feed_from(value: Any) -> FeedRow:
+def feed_from(value: Any) -> FeedView:
     """A feed consumer from the wire."""
     name, position, *rest = _columns("feed", value)
-    return FeedRow(name, cursor_from(position), *rest)
+    return FeedView(name, cursor_from(position), *rest)
 
 
 def event_to(event: Event) -> list[Any]:

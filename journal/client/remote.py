@@ -1,0 +1,62 @@
+"""Something that a daemon keeps, and that is asked about over one connection."""
+
+from __future__ import annotations
+
+from typing import Self, TypeVar
+
+from journal.client import following
+from journal.client.asked import asked, walked
+from journal.client.call import Call, Steps
+from journal.client.link import Link
+from journal.core.times import DurationLike, duration_ms
+
+R = TypeVar("R")
+
+
+class Remote:
+    """Who can ask a daemon."""
+
+    def __init__(self, link: Link, timeout_ms: int | None) -> None:
+        self._link = link
+        self._timeout_ms = timeout_ms
+
+    def _ask(self, call: Call[R]) -> R:
+        return self._link.call(call, None if call.is_slow else self._timeout_ms)
+
+    def _walk(self, steps: Steps[R]) -> R:
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(self._ask(call))
+        except StopIteration as e:
+            result: R = e.value
+            return result
+
+    def within(self, timeout: DurationLike | None) -> Self:
+        """The same, with another time in which a call must be answered; None: as long as the daemon is there."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._timeout_ms = None if timeout is None else duration_ms(timeout, "timeout")
+        return other
+
+
+class RemoteLog(Remote):
+    """The log of a journal, or of all merged ones: its generations, its cursors, and who follows it."""
+
+    def __init__(self, link: Link, name: str, timeout_ms: int | None) -> None:
+        super().__init__(link, timeout_ms)
+        self.name = name
+
+    feeds = walked(following.feeds)
+    remove_feed = asked(following.remove_feed)
+    mark_feed = asked(following.mark_feed)
+    skip_feed = asked(following.skip_feed)
+    generations = asked(following.generations)
+    rotate = asked(following.rotate)
+    compact = asked(following.compact)
+    distance = asked(following.distance)
+    shift = asked(following.shift)
+    lag = asked(following.lag)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} at {self._link.address}>"

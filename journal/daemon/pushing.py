@@ -47,7 +47,9 @@ class Subscription:
         self.number = 0
         self.watched = watched
         self.consumer: str = parameters["consumer"]
-        self.claim = {name: parameters[name] for name in ("consumer", "lease", "buckets") if parameters.get(name) is not None}
+        self.claim = {
+            name: parameters[name] for name in ("consumer", "lease", "buckets") if parameters.get(name) is not None
+        }
         settings = watched.served.journal.settings
         self.health = Health(SILENT_MAX, parameters.get("lease") or settings.processing_timeout)
         self.first: deque[list[Any]] = deque()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypedDict
 
 from journal.daemon.addresses import Bind, checked_binds, place
 from journal.daemon.controls import Controls
@@ -51,6 +51,18 @@ PAUSE_S = 1.0
 """When the system has no file descriptor left for another connection."""
 STOP_S = 30.0
 _NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class ServeOptions(TypedDict, total=False):
+    """The options of a server."""
+
+    unix: str | os.PathLike[str] | bool
+    tcp: Sequence[tuple[str, int]]
+    tokens: Mapping[str, Token] | None
+    tls: ssl.SSLContext | None
+    name: str
+    limits: Limits
+    connections_max: int
 
 
 class Server:
@@ -108,6 +120,7 @@ class Server:
     def start(self) -> Server:
         """Bind, and serve on a thread of its own."""
         self._bind()
+        self.store._servers.add(self)
         self._thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
         self._thread.start()
         return self
@@ -115,6 +128,7 @@ class Server:
     def run(self) -> None:
         """Bind, and serve on this thread until it is stopped."""
         self._bind()
+        self.store._servers.add(self)
         self._run()
 
     def stop(self, timeout_s: float = STOP_S) -> None:
@@ -216,7 +230,6 @@ class Server:
 
     def _run(self) -> None:
         self.hub.begin()
-        self.store._servers.add(self)
         try:
             log.info("serving store=%s at=%s", self.store.path, ",".join(self.addresses))
             for function in self.on_ready:

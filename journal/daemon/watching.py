@@ -1,9 +1,9 @@
 """
 When something falls due: the daemon's timer, and the datagrams to those who LISTEN.
 
-For each journal that somebody listens to, or is subscribed to, the next due date is kept in memory: the engine rings a bell when something falls
-due before it (a put, a release, a lost lease), and the timer looks at that date. A look asks the engine how many entries are due, which
-walks at most DUE_MAX keys and no payload.
+For each journal that somebody listens to, or is subscribed to, the next due date is kept in memory: the engine rings a bell when
+something falls due before it (a put, a release, a lost lease), and the timer looks at that date. A look asks the engine how many entries
+are due, which walks at most DUE_MAX keys and no payload.
 
 B1  No look without a reason: a bell, or the date that was known. Nobody listens: no bell.
 B2  While entries are due already, changes ring at most one look in BUSY_MS: a backlog is news once, not with each claim.
@@ -101,7 +101,12 @@ class Watching:
         names: list[str] = parameters["journals"]
         served = [served_of(self.hub.store, name) for name in names if name != ALL]
         listener = self._listeners.add(
-            peer.connection, (peer.host, parameters["port"]), names, peer.connection.grant, os.urandom(COOKIE_BYTES), now
+            peer.connection,
+            (peer.host, parameters["port"]),
+            names,
+            peer.connection.grant,
+            os.urandom(COOKIE_BYTES),
+            now,
         )
         if ALL in names:
             self._is_for_all = True

@@ -274,9 +274,9 @@ def decode(body: bytes | bytearray) -> Frame:
         parameters = value[4]
         if not (_SCALARS.issuperset(map(type, parameters.values())) and _TEXTS.issuperset(map(type, parameters))):
             check_plain(parameters, NESTING_MAX)
-        frame: Frame = _new(Request, value[1:])
-        _check_request(frame)  # type: ignore[arg-type] - it was just made
-        return frame
+        request: Request = _new(Request, value[1:])
+        _check_request(request)
+        return request
     kind = value.pop(0)
     if type(kind) is not int or not 0 <= kind < len(KINDS):
         raise FrameError(
@@ -288,7 +288,7 @@ def decode(body: bytes | bytearray) -> Frame:
         for field in value:
             if type(field) not in _SCALARS:
                 check_plain(field, NESTING_MAX)
-    frame = _new(KINDS[kind], value)
+    frame: Frame = _new(KINDS[kind], value)
     check = _CHECKS[kind]
     if check is not None:
         check(frame)

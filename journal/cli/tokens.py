@@ -8,6 +8,7 @@ it again on SIGHUP. Secrets are shown once, when they are made. All verbs take -
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from journal.cli.common import show
 from journal.daemon.tokenfile import add_token, list_tokens, remove_token, token_path
@@ -72,7 +73,7 @@ def _words(written: str) -> list[str]:
     return [word.strip() for word in written.split(",")] if written.strip() else []
 
 
-def _map(identity: str, grant: Grant) -> dict[str, object]:
+def _map(identity: str, grant: Grant) -> dict[str, Any]:
     return {
         "identity": identity,
         "roles": sorted(grant.roles),

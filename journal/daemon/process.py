@@ -89,7 +89,8 @@ class Process:
 
     def run(self) -> None:
         """Until the server has ended and the store is closed; raises what went wrong at that."""
-        threading.Thread(target=self._wait_for_end, name="journal-daemon-end", daemon=True).start()
+        end = threading.Thread(target=self._wait_for_end, name="journal-daemon-end", daemon=True)
+        end.start()
         self._notify.ready(self._status)
         interval = self._notify.watchdog_s
         next_sign = monotonic()
@@ -103,6 +104,8 @@ class Process:
             elif not self._is_over.is_set():
                 next_sign = monotonic() + interval
                 self._sign(interval)
+        end.join()
+        signal.sigtimedwait({_OVER}, 0)  # it has been sent, and must not meet us when signals are not held any more
         if self._error is not None:
             raise self._error
 

@@ -27,7 +27,7 @@ def is_alive(addresses: Sequence[str], timeout_s: float) -> bool:
             return True
         except TimeoutError:
             return False
-        except ConnectionResetError:
+        except (ConnectionResetError, BrokenPipeError, ssl.SSLError):
             return True  # it has closed the connection, so it runs (Z1)
         except OSError:
             continue

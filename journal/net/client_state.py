@@ -121,9 +121,7 @@ class ClientSession:
         if len(self.asked) >= self.in_flight_max:
             raise Busy(f"{len(self.asked)} requests are not answered yet: take answers before asking for more")
         number = self._last + 1
-        asked = Asked(
-            number, command, parameters, self._encode.request(number, command.name, journal, parameters), by
-        )
+        asked = Asked(number, command, parameters, self._encode.request(number, command.name, journal, parameters), by)
         self._last = number
         self.asked[number] = asked
         return asked

@@ -168,7 +168,6 @@ class Encoder:
             raise self._too_long(type(frame).__name__.lower(), len(body))
         return LENGTH.pack(len(body)) + body
 
-
     def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
         """The bytes of a request whose parameters were formed here: plain values, which are not looked at again."""
         try:

@@ -280,6 +280,7 @@ class AsyncStore(_Wrapped):
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
     drop = _verb(Store.drop)
+    serve = _verb(Store.serve)
 
     @property
     def drifts(self) -> Any:

@@ -30,7 +30,7 @@ WIRE: tuple[str, ...] = tuple(
         *("shown", "limits", "message", "line", "codes", "frames", "parameters", "values"),
         *("command", "control", "verbs", "commands", "document", "auth", "tokens"),
         *("sessions", "subscriptions", "handshake", "events", "stream", "linewise"),
-        *("server_state", "client_state", "listen", "watch"),
+        *("answering", "server_state", "client_state", "listen", "watch"),
     )
 )
 
@@ -48,6 +48,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
 )
+
+# Imports that go up, and why.
+UPWARD: dict[tuple[str, str], str] = {
+    (
+        "journal.engine.store",
+        "journal.daemon.server",
+    ): "store.serve() is the daemon's way in; imported when it is called",
+}
 
 # What must not be reached by any chain of imports: (from, except, target, reason).
 UNREACHABLE: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
@@ -212,7 +220,7 @@ def test_imports_go_down_only() -> None:
         here = layer(module)
         for line, target in imports(module):
             there = layer(target) if is_under(target, "journal") or is_under(target, "spark_export") else None
-            if here is not None and there is not None and there > here:
+            if here is not None and there is not None and there > here and (module, target) not in UPWARD:
                 wrong.append(f"{name(path)}:{line} imports {target}")
     assert wrong == []
 

@@ -35,13 +35,15 @@ from journal.cli import (
     release,
     retry,
     rotate,
+    serve,
     stat,
+    tokens,
 )
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
     put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
-    forecast,
+    forecast, serve, tokens,
 )  # fmt: skip
 
 

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
+
 from journal.core.rows import BuriedRow, Row, pack_data, place, unpack_data
+from journal.core.views import Generation
 from journal.engine.consuming import Consuming
 from journal.engine.leases import Held
+from journal.net.values import generation_to
 
 LEASE_BYTES = 100
 ENTRY_BYTES = 80
+BURIED_BYTES = 16
 """What the columns of fixed width and the heads of all take at most; keys, data and names come on top."""
 
 
@@ -49,6 +54,16 @@ def filled_columns(entry: list[Any], blank: dict[str, Any] | None) -> list[Any]:
 def buried_columns(buried: BuriedRow) -> list[Any]:
     """A buried entry."""
     return [entry_columns(buried.row, "B"), buried.reason, buried.date]
+
+
+def generations_columns(generations: list[Generation], room: int) -> list[Any]:
+    """Generations; where they would fill a frame, those who follow them are not all named."""
+    wire = [generation_to(generation) for generation in generations]
+    names = max((len(generation.consumers) for generation in generations), default=0)
+    while names and len(msgpack.packb(wire)) > room:
+        names //= 2
+        wire = [generation_to(each._replace(consumers=each.consumers[:names])) for each in generations]
+    return wire
 
 
 def text_bytes(value: str | bytes | None) -> int:

@@ -12,28 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.daemon import consuming, producing, reading
+from journal.daemon import consuming, keeping, lists, producing, reading
 from journal.daemon.consuming import TakesLong
 from journal.daemon.served import Served, known, served_of
 from journal.engine.store import Store
 from journal.net.auth import Grant
 
 __all__ = [
-    "FAST",
-    "SLOW",
-    "STORE_FAST",
-    "STORE_SLOW",
-    "Handler",
-    "Served",
-    "StoreHandler",
-    "TakesLong",
-    "known",
-    "served_of",
-]
+    "FAST", "NAMED_SLOW", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
+    "known", "served_of",
+]  # fmt: skip
 
 Handler = Callable[[Served, dict[str, Any], Grant], Any]
 """Of a journal, the parameters as journal.net has checked them, and who asks: the value of the reply."""
 StoreHandler = Callable[[Store, dict[str, Any], Grant], Any]
+
+NamedHandler = Callable[[Store, str, dict[str, Any], Grant], Any]
+"""Of a store and the name of a journal, which may not exist yet, or not any more."""
 
 FAST: dict[str, Handler] = {
     "PUT": producing.put,
@@ -54,10 +49,49 @@ FAST: dict[str, Handler] = {
     "BURY": consuming.bury,
     "LEASE": consuming.lease,
     "GET": reading.get,
+    "GET_MANY": reading.get_many,
+    "SETTINGS": reading.settings,
+    "DISTANCE": reading.distance,
+    "SHIFT": reading.shift,
+    "LAG": reading.lag,
+    "DURABLE_CURSOR": reading.durable_cursor,
+    "WAIT_DURABLE": reading.wait_durable,
+    "RAISE_FLAG": keeping.raise_flag,
+    "RETRY": keeping.retry,
+    "DISCARD": keeping.discard,
 }
 SLOW: dict[str, Handler] = {
     "CLAIM": consuming.claim_slowly,
     "CLAIM_MANY": consuming.claim_many_slowly,
+    "LEASES": lists.leases,
+    "ENTRIES_OF": reading.entries_of,
+    "COUNT_OF": reading.count_of,
+    "SELECT": reading.select,
+    "SCAN": reading.scan,
+    "COUNT": reading.count,
+    "FORECAST": reading.forecast,
+    "STATISTICS": reading.statistics,
+    "GENERATIONS": reading.generations,
+    "FEEDS": lists.feeds,
+    "FEED_REMOVE": keeping.feed_remove,
+    "FEED_MARK": keeping.feed_mark,
+    "FEED_SKIP": keeping.feed_skip,
+    "OWNERS": lists.owners,
+    "BURIED": lists.buried,
+    "ROTATE": keeping.rotate,
+    "COMPACT": keeping.compact,
+}
+NAMED_SLOW: dict[str, NamedHandler] = {
+    "DECLARE": keeping.declare,
+    "DROP": keeping.drop,
 }
 STORE_FAST: dict[str, StoreHandler] = {}
-STORE_SLOW: dict[str, StoreHandler] = {}
+STORE_SLOW: dict[str, StoreHandler] = {
+    "JOURNALS": lists.journals,
+    "MERGED": keeping.merged,
+    "FLAGS": keeping.flags,
+    "LOWER": keeping.lower,
+    "STORE_STATISTICS": keeping.statistics,
+    "CHECKPOINT": keeping.checkpoint,
+    "CHECK": keeping.check,
+}

@@ -84,9 +84,8 @@ class Hub:
         connection = peer.connection
         try:
             handler = FAST.get(command.name)
-            served = None if handler is None else known(self.store, name)
-            if served is not None:
-                result = handler(served, parameters, connection.grant)  # type: ignore[misc] - it is the handler's journal
+            if handler is not None and (served := known(self.store, name)) is not None:
+                result = handler(served, parameters, connection.grant)
             else:
                 result = self._make(peer, event)
         except TakesLong:
@@ -99,7 +98,7 @@ class Hub:
                 self.on_answer(peer, command.name, parameters, False)
             self._out(connection.fail(number, e, now), connection)
             return
-        except Exception as e:
+        except Exception as e:  # noqa: BLE001 - it is answered, and logged (H3)
             self._waits.clear()
             self._unforeseen(peer, command.name, e)
             self._out(connection.fail(number, e, now), connection)
@@ -209,9 +208,7 @@ class Hub:
         except Exception:
             log.exception("work_failed")
 
-    def _work(
-        self, peer: Peer, number: int, command: str, make: Callable[[], Any], then: Callable[[Any], Any]
-    ) -> None:
+    def _work(self, peer: Peer, number: int, command: str, make: Callable[[], Any], then: Callable[[Any], Any]) -> None:
         """On a worker's thread."""
         result: Any = None
         error: BaseException | None = None

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import logging
 import os
-import selectors
+import select
 from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from socket import socket
 from time import monotonic
+from typing import Any
 
 log = logging.getLogger("journal.daemon")
 
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+READ = select.POLLIN
+WRITE = select.POLLOUT
+ERRORS = select.POLLERR
+"""From here on: an error, or the other side has hung up."""
 CALLS_MAX = 1024
 """Calls that are made in one round, so that sockets get their turn."""
 CANCELLED_MAX = 64
@@ -50,7 +53,11 @@ class Loop:
         """How often it woke up."""
         self.after_round: list[Callable[[], None]] = []
         """What is done when all that was ready has had its turn."""
-        self._selector = selectors.DefaultSelector()
+        has_epoll = hasattr(select, "epoll")
+        self._poll: Any = select.epoll() if has_epoll else select.poll()
+        self._unit = 1 if has_epoll else 1000
+        """What a second is to `poll`."""
+        self._callbacks: dict[int, Callable[[int], None]] = {}
         self._calls: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
@@ -59,7 +66,7 @@ class Loop:
         self._woken, self._wake = os.pipe()
         for fd in (self._woken, self._wake):
             os.set_blocking(fd, False)
-        self._selector.register(self._woken, READ, self._drain)
+        self._register(self._woken, READ, self._drain)
 
     # -- from any thread ----------------------------------------------------------------------------------------------
 
@@ -79,16 +86,22 @@ class Loop:
     # -- on the loop's thread -----------------------------------------------------------------------------------------
 
     def watch(self, sock: socket, mask: int, callback: Callable[[int], None]) -> None:
-        """Call back with what a socket is ready for."""
-        self._selector.register(sock, mask, callback)
+        """Call back with what a socket is ready for; READ also when it has failed, so that its reader meets the error."""
+        self._register(sock.fileno(), mask, callback)
 
-    def rewatch(self, sock: socket, mask: int, callback: Callable[[int], None]) -> None:
+    def _register(self, fd: int, mask: int, callback: Callable[[int], None]) -> None:
+        self._poll.register(fd, mask)
+        self._callbacks[fd] = callback
+
+    def rewatch(self, sock: socket, mask: int) -> None:
         """Wait for something else."""
-        self._selector.modify(sock, mask, callback)
+        self._poll.modify(sock.fileno(), mask)
 
     def forget(self, sock: socket) -> None:
         """Watch a socket no longer."""
-        self._selector.unregister(sock)
+        fd = sock.fileno()
+        self._poll.unregister(fd)
+        del self._callbacks[fd]
 
     def at(self, when: float, function: Callable[[], None]) -> Timer:
         """Do something at a time of the steady clock."""
@@ -111,7 +124,8 @@ class Loop:
             while not self._is_over:
                 self._round()
         finally:
-            self._selector.close()
+            if hasattr(self._poll, "close"):
+                self._poll.close()
             os.close(self._woken)
             os.close(self._wake)
 
@@ -125,14 +139,17 @@ class Loop:
                 heappop(self._timers)
             if self._timers:
                 timeout = max(0.0, self._timers[0][0] - monotonic())
-        ready = self._selector.select(timeout)
+        ready = self._poll.poll(None if timeout is None else timeout * self._unit)
         self._is_asleep = False
         self.rounds += 1
-        for key, mask in ready:
-            try:
-                key.data(mask)
-            except Exception:
-                log.exception("a connection failed in a way that was not foreseen")  # E4
+        callbacks = self._callbacks
+        for fd, mask in ready:
+            callback = callbacks.get(fd)  # one before it may have closed it
+            if callback is not None:
+                try:
+                    callback(mask if mask < ERRORS else mask | READ)
+                except Exception:
+                    log.exception("connection_failed")  # E4
         if self._calls:
             self._make_calls()
         if self._timers and self._timers[0][0] <= monotonic():
@@ -156,7 +173,7 @@ class Loop:
         try:
             function()
         except Exception:
-            log.exception("something failed in a way that was not foreseen")  # E4
+            log.exception("callback_failed")  # E4
 
     def _drain(self, mask: int) -> None:
         while len(os.read(self._woken, 4096)) == 4096:

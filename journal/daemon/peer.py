@@ -123,30 +123,33 @@ class Peer:
     def stir(self, now: int) -> None:
         """Take what could not be taken before, and send what there is to send."""
         connection = self.connection
-        while connection.is_stirred:
-            for event in connection.more(now):
-                self._take(event, now)
-        if self.is_closed:
-            return
-        if connection.outgoing and not self._is_handshaking:
-            try:
-                connection.sent(self._sock.send(connection.outgoing), now)
-            except _WOULD_BLOCK:
-                pass  # it has no room: the mask below waits for some
-            except OSError:
-                connection.outgoing.clear()
-                if not connection.is_ended:
-                    self._hear(b"", now)
-                    return
-            if connection.is_stirred:
-                self.stir(now)  # there is room again for answers, so requests are taken again
+        while True:
+            while connection.is_stirred:
+                for event in connection.more(now):
+                    self._take(event, now)
+            if self.is_closed:
                 return
-        if connection.is_ended and not connection.outgoing:
+            if not connection.outgoing or self._is_handshaking or not self._send(now):
+                break
+        if connection.is_finished:
             self.close()
             return
         self._wait_for((READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0))
         if self._armed_at > now + self._shortest_ms:
             self._arm()
+
+    def _send(self, now: int) -> bool:
+        """Send what the socket takes; whether there is room again for what could not be taken before."""
+        connection = self.connection
+        try:
+            connection.sent(self._sock.send(connection.outgoing), now)
+        except _WOULD_BLOCK:
+            return False
+        except OSError:
+            connection.outgoing.clear()  # nobody takes it any more
+            for event in connection.receive(b"", now):
+                self._take(event, now)
+        return connection.is_stirred
 
     def _wait_for(self, mask: int) -> None:
         if mask == self._mask:
@@ -155,7 +158,7 @@ class Peer:
         if not self._mask:
             loop.watch(self._sock, mask, self.on_ready)
         elif mask:
-            loop.rewatch(self._sock, mask, self.on_ready)
+            loop.rewatch(self._sock, mask)
         else:
             loop.forget(self._sock)  # nothing is wanted of it until something is answered
         self._mask = mask

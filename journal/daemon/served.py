@@ -24,11 +24,10 @@ from journal.engine.order import Order
 from journal.engine.store import Store
 from journal.errors import AccessDenied, NotFound
 from journal.net.auth import EVERYTHING, Grant
-from journal.net.limits import DEFAULT
 from journal.net.shown import shown
 
-ROOM = DEFAULT.frame_bytes_max - 2048
-"""Of a frame, for what is in a reply: the rest is for its head, and for what comes with the data of one entry: key, names, dates."""
+BESIDES = 2048
+"""Of a frame, for what is not data of entries: its head; and the key, the names and the dates of one entry."""
 STEP = 16
 """Entries that a claim of many takes at first; it then knows how large they are."""
 GRANTS = 1024
@@ -107,7 +106,7 @@ class Guarded(Wired):
 class Served:
     """A journal as the daemon serves it."""
 
-    def __init__(self, journal: Journal, room: int = ROOM) -> None:
+    def __init__(self, journal: Journal, room: int) -> None:
         self.journal = journal
         """The engine's, with data as values."""
         self.p = journal._p
@@ -134,14 +133,19 @@ class Served:
         return guarded
 
 
+def room_of(store: Store) -> int:
+    """Bytes that a reply or a push may hold."""
+    return store._frame_bytes_max - BESIDES
+
+
 def known(store: Store, name: str) -> Served | None:
     """The journal of this name, if it is open: looked up in memory, without a lock."""
     journal = store._journals.get(name)
     if journal is None:
         return None
-    served: Served | None = journal.served
+    served: Served | None = journal._served
     if served is None:
-        served = journal.served = Served(journal)
+        served = journal._served = Served(journal, room_of(store))
     return served
 
 

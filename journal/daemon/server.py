@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypedDict
 
 from journal.daemon.addresses import Bind, checked_binds, place
 from journal.daemon.controls import Controls
@@ -35,10 +35,12 @@ from journal.daemon.unixsocket import BACKLOG, UnixSocket
 from journal.daemon.watching import Watching
 from journal.engine.files import SOCKET
 from journal.engine.store import Store
-from journal.errors import AccessDenied, Invalid, JournalError, Refused
+from journal.errors import Busy, Invalid, JournalError, Refused
 from journal.net.auth import EVERYTHING, NONCE_BYTES, Grant
+from journal.net.codes import to_wire
+from journal.net.frames import Encoder, Failure
 from journal.net.handshake import Daemon
-from journal.net.limits import DEFAULT, Limits
+from journal.net.limits import DEFAULT, HELLO_BYTES_MAX, Limits
 from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
 from journal.net.tokens import Token
@@ -51,6 +53,18 @@ PAUSE_S = 1.0
 """When the system has no file descriptor left for another connection."""
 STOP_S = 30.0
 _NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class ServeOptions(TypedDict, total=False):
+    """The options of a server."""
+
+    unix: str | os.PathLike[str] | bool
+    tcp: Sequence[tuple[str, int]]
+    tokens: Mapping[str, Token] | None
+    tls: ssl.SSLContext | None
+    name: str
+    limits: Limits
+    connections_max: int
 
 
 class Server:
@@ -108,6 +122,7 @@ class Server:
     def start(self) -> Server:
         """Bind, and serve on a thread of its own."""
         self._bind()
+        self.store._servers.add(self)
         self._thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
         self._thread.start()
         return self
@@ -115,6 +130,7 @@ class Server:
     def run(self) -> None:
         """Bind, and serve on this thread until it is stopped."""
         self._bind()
+        self.store._servers.add(self)
         self._run()
 
     def stop(self, timeout_s: float = STOP_S) -> None:
@@ -184,7 +200,17 @@ class Server:
                 self._greet(sock, address)
             except (OSError, JournalError) as e:
                 log.warning("connection_refused reason=%s", e)
-                sock.close()
+                self._refuse(sock, e)
+
+    def _refuse(self, sock: socket.socket, error: Exception) -> None:
+        """Say why, if that can be said at once, and close."""
+        try:
+            if isinstance(error, JournalError) and (sock.family == socket.AF_UNIX or self._tls is None):
+                sock.send(Encoder(HELLO_BYTES_MAX)(Failure(0, *to_wire(error))))
+        except OSError:
+            pass  # it is gone, and needs no reason any more
+        finally:
+            sock.close()
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening in self._listening:
@@ -193,7 +219,7 @@ class Server:
     def _greet(self, sock: socket.socket, address: Any) -> None:
         """A connection: who is it (V2), and is there room?"""
         if len(self.hub.peers) >= self._connections_max:
-            raise AccessDenied(f"there are {self._connections_max} connections")
+            raise Busy(f"there are {self._connections_max} connections already: try again later")
         sock.setblocking(False)
         self.hub.accepted += 1
         grant: Grant | None
@@ -216,7 +242,6 @@ class Server:
 
     def _run(self) -> None:
         self.hub.begin()
-        self.store._servers.add(self)
         try:
             log.info("serving store=%s at=%s", self.store.path, ",".join(self.addresses))
             for function in self.on_ready:

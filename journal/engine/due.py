@@ -2,14 +2,19 @@
 Where workers sleep until something falls due.
 
 Those who work on all buckets sleep in one place, those on a range each in a place apart: an entry of one range does not wake
-the workers on others.
+the workers on others. Who cannot sleep here, since it waits for sockets too, has a bell.
+
+E1  A bell rings once after its owner has said until when it sleeps, and not again before it says so anew: when something may be due
+    before that date, and whenever everybody is woken.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from journal.core.limits import NEVER
 
 
 class Due(threading.Condition):
@@ -19,6 +24,9 @@ class Due(threading.Condition):
         super().__init__(lock)
         self._shared = lock
         self._places: set[threading.Condition] = set()
+        self.sleeping: dict[object, int] = {}
+        """When each sleeping worker wakes by itself, and up to when each bell is silent."""
+        self.bells: set[Bell] = set()
 
     @contextmanager
     def apart(self) -> Iterator[threading.Condition]:
@@ -35,3 +43,50 @@ class Due(threading.Condition):
         super().notify_all()
         for place in self._places:
             place.notify_all()
+        if self.bells:
+            self.ring(-1)
+
+    def bell(self, callback: Callable[[], None]) -> Bell:
+        """A bell for who sleeps elsewhere; the callback comes under the lock, on any thread, and must be done in a moment."""
+        bell = Bell(self, callback)
+        with self._shared:
+            self.bells.add(bell)
+        return bell
+
+    def rouse(self, date: int) -> None:
+        """Something may be due at this date: wake those on all buckets, and ring for those who sleep longer. Under the lock."""
+        self.notify(len(self.sleeping))
+        if self.bells:
+            self.ring(date)
+
+    def ring(self, date: int) -> None:
+        """Ring for those who sleep longer than up to this date (E1). Under the lock."""
+        for bell in self.bells:
+            if date < self.sleeping.get(bell, date):
+                del self.sleeping[bell]
+                bell.callback()
+
+
+class Bell:
+    """Rings when something may be due before the date that its owner sleeps to (E1)."""
+
+    def __init__(self, due: Due, callback: Callable[[], None]) -> None:
+        self.callback = callback
+        self._due = due
+
+    @property
+    def until(self) -> int | None:
+        """The date that its owner sleeps to; None: for ever. One that has rung, and one that was never set: 0."""
+        date = self._due.sleeping.get(self, 0)
+        return None if date == NEVER else date
+
+    @until.setter
+    def until(self, date: int | None) -> None:
+        """Under the lock, in one go with the look that has found the date: what comes in between would not be heard."""
+        self._due.sleeping[self] = NEVER if date is None else date
+
+    def close(self) -> None:
+        """It rings no more; not under the lock."""
+        with self._due._shared:
+            self._due.bells.discard(self)
+            self._due.sleeping.pop(self, None)

@@ -39,7 +39,7 @@ from journal.errors import Invalid, NotFound
 class Journal(Producing, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
-    served: Any = None
+    _served: Any = None
     """What a daemon that serves it keeps of it."""
 
     def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
@@ -127,7 +127,7 @@ class Journal(Producing, Picking, Reading, Following, Rotating):
             leases = p.state.leases
             held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
             held.sort(key=lambda h: (h.deadline, h.token))
-            return [Lease(self, h, p.state.entry(h.primary)) for h in held]
+            return [self._made(self, h, p.state.entry(h.primary)) for h in held]
 
     def buried(self) -> list[Buried]:
         """The entries that were given up on, oldest first."""

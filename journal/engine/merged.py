@@ -186,7 +186,7 @@ class Member(Pipeline):
         self.retention, self.compaction = shared.retention, shared.compaction
         self.map_bytes = shared.map_bytes
         self.due = Due(shared.lock)
-        self.sleeping = {}
+        self.sleeping = self.due.sleeping
         self.timer_at = NEVER
         self.tick = lambda now: None
         self.plain_bytes_max = 0

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from journal.core.keys import pack_place, unpack_place
@@ -29,6 +30,8 @@ T = TypeVar("T")
 RETURNED_MAX = 4096
 FUTURE_MAX = 1024
 _ALL = (1 << 256) - 1
+Names = Callable[[bytes], Iterator[bytes]]
+"""The keys of the entries at or above one, without what is stored there."""
 _LAST = b"\xff" * 27
 
 
@@ -290,6 +293,57 @@ class Order:
             else:
                 heappush(self._future, (date_of(head), priority))
         return None
+
+    def due_now(
+        self, now: int, limit: int, entries: Entries, processing: Container[bytes], names: Names
+    ) -> tuple[int, int | None]:
+        """
+        How many waiting entries are due, of up to `limit` keys that are looked at, and when the next one falls due that is not.
+
+        When something is due, the number is at least 1.
+        """
+        if self._due(now, entries, processing, 256) is None:  # and no stale bit is left in `ready`
+            return 0, self.next_due_exactly(now, entries, processing)
+        due, left = 0, limit
+        upcoming: int | None = None
+        heads = self._heads.items() if isinstance(self._heads, dict) else enumerate(self._heads)
+        for priority, head in [(priority, head) for priority, head in heads if head is not None]:
+            date = date_of(head)
+            if date <= now:
+                found, looked = self._count_due(priority, now, left, entries, processing, names)
+                due, left = due + found, left - looked
+            elif upcoming is not None and upcoming <= date:
+                continue
+            for name in names(pack_place(priority, now + 1)):
+                if name[0] != priority:
+                    break
+                if name not in processing:
+                    date = date_of(name)
+                    upcoming = date if upcoming is None else min(date, upcoming)
+                    break
+        return max(due, 1), upcoming
+
+    def _count_due(
+        self, priority: int, now: int, limit: int, entries: Entries, processing: Container[bytes], names: Names
+    ) -> tuple[int, int]:
+        """How many entries of a priority are due, and how many keys were looked at (O1)."""
+        stop = pack_place(priority, now + 1)
+        head = self._find(priority, entries, processing)  # the mark is behind those that are processing
+        mark = self._marks[priority]
+        if head is None or head >= stop or limit <= 0:
+            return 0, 0
+        below = set(islice(self._returned[priority], limit))
+        due = sum(
+            1 for key in below if key < (mark or stop) and key < stop and key not in processing and entries.set_key(key)
+        )
+        looked = len(below)
+        if mark is not None:
+            for name in names(mark):
+                if name >= stop or looked >= limit:
+                    break
+                looked += 1
+                due += name not in processing
+        return due, looked
 
     def mark_of(self, priority: int) -> tuple[bytes | None, list[bytes], bytes]:
         """For the check: the mark, the returned entries and the bound of a priority."""

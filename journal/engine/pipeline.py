@@ -83,7 +83,7 @@ class Pipeline:
         self.due = Due(self.lock)
         self.followers: tuple[threading.Event, ...] = ()
         """Set when there may be more to read in the log."""
-        self.sleeping: dict[object, int] = {}
+        self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
         self.trouble: StorageError | None = None
         self.is_broken = False
@@ -317,7 +317,7 @@ class Pipeline:
     def _rouse(self, now: int) -> None:
         next_due = self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
-            self.due.notify(len(self.sleeping))
+            self.due.rouse(next_due)
 
     def tell(self) -> None:
         """Wake who follows the log."""

@@ -13,6 +13,7 @@ from itertools import islice
 from journal.core.buckets import Range
 from journal.core.forecast import Forecast, Tally
 from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, owner_in, owner_key
+from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Entry, Page, entry_of
 from journal.engine.arguments import (
@@ -90,35 +91,43 @@ class Reading(Side):
 
     def owners(self) -> dict[str, int]:
         """The producer groups that have entries, and how many."""
-        p = self._p
         found: dict[str, int] = {}
-        start = b""
-        while True:
-            with p.lock:
-                p.enter()
-                page = list(islice(p.state.names_from(b"owners", start), KEYS))
-            at = 0
-            while at < len(page):
-                owner = owner_in(page[at])
-                end = bisect_left(page, owner_key(owner, _LAST), at)
-                found[owner.decode()] = found.get(owner.decode(), 0) + end - at
-                at = end
-            if len(page) < KEYS:
-                return dict(sorted(found.items()))
-            start = page[-1] + b"\0"
+        start: bytes | None = b""
+        while start is not None:
+            page, start = self._owners(start)
+            for owner, count in page:
+                found[owner] = found.get(owner, 0) + count
+        return dict(sorted(found.items()))
+
+    def _owners(self, start: bytes) -> tuple[list[tuple[str, int]], bytes | None]:
+        """Producer groups and how many of their entries are next in their index, and where to go on in it."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            page = list(islice(p.state.names_from(b"owners", start), KEYS))
+        found: list[tuple[str, int]] = []
+        at = 0
+        while at < len(page):
+            owner = owner_in(page[at])
+            end = bisect_left(page, owner_key(owner, _LAST), at)
+            found.append((owner.decode(), end - at))
+            at = end
+        return found, page[-1] + b"\0" if len(page) == KEYS else None
 
     def get_many(self, keys: Iterable[UserKey]) -> list[Entry | None]:
         """The entries with these keys, None for each that there is not, in order."""
         wanted = [(key, key_bytes(key)) for key in listed(keys, "get_many")]
         found: list[Entry | None] = []
         for start in range(0, len(wanted), LOOK_UPS):
-            found += self._look_up(wanted[start : start + LOOK_UPS])
+            rows = self._rows(wanted[start : start + LOOK_UPS])
+            found += [None if row is None else entry_of(*row) for row in rows]
         return found
 
-    def _look_up(self, keys: list[tuple[UserKey, bytes]]) -> list[Entry | None]:
+    def _rows(self, keys: list[tuple[UserKey, bytes]]) -> list[tuple[Row, str, int] | None]:
+        """The entries with these keys as they are stored, with their status, and when their leases began."""
         p = self._p
         settle_at = -1
-        found: list[Entry | None] = []
+        found: list[tuple[Row, str, int] | None] = []
         with p.lock:
             now = p.enter()
             for key, raw in keys:
@@ -128,7 +137,7 @@ class Reading(Side):
                     found.append(None)
                     continue
                 held = p.state.leases.by_primary.get(row.primary)
-                found.append(entry_of(row) if held is None else entry_of(row, "P", held.start))
+                found.append((row, "W", 0) if held is None else (row, "P", held.start))
                 if p.must_settle(row.at):
                     settle_at = max(settle_at, row.at)
         if settle_at >= 0:

@@ -78,7 +78,7 @@ class Selection:
         found: list[tuple[Row, Held | None]] = []
         following: bytes | None = start
         while following is not None and len(found) <= limit:
-            following, settle_at = self._read(following, limit + 1, found)
+            following, settle_at = self.read(following, limit + 1, found)
             if settle_at >= 0:
                 self._p.settle(settle_at)  # T2
         has_more = len(found) > limit
@@ -118,8 +118,8 @@ class Selection:
             places = list(leases.by_primary)
         return sorted(places)  # there may be many: not under the lock
 
-    def _read(self, start: bytes, most: int, found: list[tuple[Row, Held | None]]) -> tuple[bytes | None, int]:
-        """Read on; where to go on, and what must be durable before it is shown."""
+    def read(self, start: bytes, most: int, found: list[tuple[Row, Held | None]]) -> tuple[bytes | None, int]:
+        """Read up to ROWS more, until there are `most`; where to go on, and what must be durable before it is shown (T2)."""
         p = self._p
         settle_at = -1
         with p.lock:

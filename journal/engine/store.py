@@ -23,7 +23,7 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgpack
 
@@ -47,6 +47,9 @@ from journal.engine.opening import Opening
 from journal.engine.peers import Peers
 from journal.engine.place import prepare
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
+
+if TYPE_CHECKING:
+    from journal.daemon.server import ServeOptions, Server
 
 log = logging.getLogger("journal.store")
 
@@ -89,6 +92,9 @@ def open_store(
 
 class Store:
     """An open store; a context manager. Made by `journal.open`."""
+
+    _frame_bytes_max = 1 << 20
+    """What a frame may have of a daemon that serves the store."""
 
     def __init__(
         self,
@@ -325,6 +331,18 @@ class Store:
             found += checks.check(self.merged()._p, is_deep=deep)
         return found
 
+    def serve(self, **options: Unpack[ServeOptions]) -> Server:
+        """
+        Serve this store to other processes, on a thread of its own, while this one goes on using it; it ends with the store.
+
+        The options are those of `journal.daemon.server.Server`: unix, tcp, tokens, tls, name, limits, connections_max.
+        """
+        from journal.daemon.server import Server  # the daemon stands on the engine, and is there for who wants one
+
+        if self._is_readonly:
+            raise ReadOnly("the store was opened with readonly=True: only its owner serves it")
+        return Server(self, **options).start()
+
     def close(self) -> None:
         """Finish what is under way, commit, and give the store up. Closing twice is fine."""
         for server in list(self._servers):
@@ -360,7 +378,8 @@ class Store:
         with self._lock:
             self._check()
             self._epochs += 1
-            return (self._catalog.opening << 16) + self._epochs
+            opening: int = self._catalog.opening
+            return (opening << 16) + self._epochs
 
     def _check(self) -> None:
         if self._trouble is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import merge
 from itertools import islice
 
@@ -247,6 +248,12 @@ class Stored:
     def next_due(self, now: int) -> int | None:
         """When the next entry falls due, or fell due; None when nothing waits."""
         return self.order.next_due_exactly(now, self._cursor, self.leases.by_primary)
+
+    def due_now(self, now: int, limit: int) -> tuple[int, int | None]:
+        """How many entries are due, of up to `limit` keys, and when the next one falls due that is not; nothing is pending."""
+        return self.order.due_now(
+            now, limit, self._cursor, self.leases.by_primary, partial(self.names_from, b"entries")
+        )
 
     def home(self, primary: bytes) -> Rows:
         """The generation of an entry that is stored."""

@@ -122,8 +122,8 @@ Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | By
 KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
-REQUEST = KINDS.index(Request)
 REPLY = KINDS.index(Reply)
+REQUEST = KINDS.index(Request)
 _TYPES: tuple[list[type], ...] = (
     [str, int, int, dict],
     [str, bytes],
@@ -136,6 +136,7 @@ _TYPES: tuple[list[type], ...] = (
     [str],
     [int],
 )
+_REQUEST_TYPES = [int, *_TYPES[REQUEST]]
 _TEXTS = frozenset({str})
 _COMMAND = COMMAND.fullmatch
 _PLACE = PLACE.fullmatch
@@ -168,19 +169,26 @@ class Encoder:
             raise self._too_long(type(frame).__name__.lower(), len(body))
         return LENGTH.pack(len(body)) + body
 
+    def reply(self, number: int, result: Any) -> bytes:
+        """The bytes of a reply whose result was made here, of plain values: it is not looked through once more."""
+        return self._plain("reply", (REPLY, number, result))
+
     def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
-        """The bytes of a request whose parameters were formed here: plain values, which are not looked at again."""
+        """The bytes of a request whose parameters were formed here, of plain values."""
+        return self._plain("request", (REQUEST, number, command, journal, parameters))
+
+    def _plain(self, what: str, values: tuple[Any, ...]) -> bytes:
         try:
-            body: bytes = self._pack((REQUEST, number, command, journal, parameters))
+            body: bytes = self._pack(values)
         except (TypeError, ValueError, OverflowError, RecursionError) as e:
-            raise Invalid(f"a request cannot be sent: {shown(str(e))}") from e
+            raise Invalid(f"a {what} cannot be sent: {shown(str(e))}") from e
         if len(body) > self.bytes_max:
-            raise self._too_long("request", len(body))
+            raise self._too_long(what, len(body))
         return LENGTH.pack(len(body)) + body
 
-    def _too_long(self, name: str, size: int) -> Invalid:
+    def _too_long(self, what: str, size: int) -> Invalid:
         return Invalid(
-            f"a {name} of {size} bytes is more than one frame may have ({self.bytes_max}): send less at a time"
+            f"a {what} of {size} bytes is more than one frame may have ({self.bytes_max}): send less at a time"
         )
 
 
@@ -208,6 +216,15 @@ class Decoder:
         self._buffer += data
         if len(self._buffer) - self._at >= 4:
             self._length()
+
+    def is_whole(self, data: bytes) -> bool:
+        """Whether these bytes are one frame, and nothing came before: who knows that may `decode` it without feeding it."""
+        return (
+            self._at == len(self._buffer)
+            and 4 < len(data) <= self.bytes_max + 4
+            and LENGTH.unpack_from(data)[0] == len(data) - 4
+            and self._error is None
+        )
 
     def next(self) -> Frame | None:
         """The next frame that is whole, or None."""
@@ -268,6 +285,13 @@ def decode(body: bytes | bytearray) -> Frame:
     value = unpack(body)
     if type(value) is not list or not value:
         raise FrameError(f"a frame is a list that begins with its kind, not {shown(value)}")
+    if value[0] == REQUEST and list(map(type, value)) == _REQUEST_TYPES:  # the usual case
+        parameters = value[4]
+        if not (_SCALARS.issuperset(map(type, parameters.values())) and _TEXTS.issuperset(map(type, parameters))):
+            check_plain(parameters, NESTING_MAX)
+        request: Request = _new(Request, value[1:])
+        _check_request(request)
+        return request
     kind = value.pop(0)
     if type(kind) is not int or not 0 <= kind < len(KINDS):
         raise FrameError(
@@ -301,10 +325,25 @@ def _check_request(frame: Request) -> None:
     number, command, journal, _ = frame
     if not 1 <= number <= ID_MAX:
         raise FrameError(f"a request has the id {shown(number)}: it must be from 1 to {ID_MAX}")
-    if len(command) > NAME_MAX or _COMMAND(command) is None:
-        raise FrameError(f"a request has the command {shown(command)}: upper-case letters, digits and _")
-    if journal and (len(journal) > NAME_MAX or _PLACE(journal) is None):
-        raise FrameError(f"a request is for the journal {shown(journal)}, which cannot be one")
+    if command not in _commands:
+        if len(command) > NAME_MAX or _COMMAND(command) is None:
+            raise FrameError(f"a request has the command {shown(command)}: upper-case letters, digits and _")
+        _remember(_commands, command)
+    if journal not in _places:
+        if len(journal) > NAME_MAX or _PLACE(journal) is None:
+            raise FrameError(f"a request is for the journal {shown(journal)}, which cannot be one")
+        _remember(_places, journal)
+
+
+# Names that were looked at before: a pattern takes longer than a look-up.
+_commands: set[str] = set()
+_places = {""}
+_SEEN_MAX = 1024
+
+
+def _remember(names: set[str], name: str) -> None:
+    if len(names) < _SEEN_MAX:
+        names.add(name)
 
 
 def _check_answer(frame: Reply | Failure) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from journal.errors import FrameError, Invalid, VersionUnsupported
 from journal.net.auth import SESSION_BYTES, check_nonce
@@ -22,9 +22,6 @@ from journal.net.sessions import Sessions
 from journal.net.shown import shown
 from journal.net.tokens import Token
 
-if TYPE_CHECKING:
-    from journal.net.server_state import ServerConnection
-
 
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
@@ -33,7 +30,8 @@ class Daemon:
     server: str
     epoch: int
     """A number that no earlier run of the daemon had: the store's opening."""
-    sessions: Sessions[ServerConnection]
+    sessions: Sessions[Any]
+    """Of the connections that hold them: journal.net.server_state."""
     tokens: Mapping[str, Token]
     agent: str = "journal"
 

@@ -16,8 +16,6 @@ D6  What is pushed never exceeds the credit, and never comes before the reply th
 
 from __future__ import annotations
 
-from collections import deque
-from enum import Enum
 from typing import Any
 
 from journal.errors import (
@@ -30,40 +28,26 @@ from journal.errors import (
     Stopping,
     UnknownCommand,
 )
-from journal.net.auth import CLIENT, DAEMON, NOTHING, Grant, check_nonce, is_proof, proof
-from journal.net.codes import to_wire
+from journal.net.answering import Answering, State
+from journal.net.auth import CLIENT, DAEMON, EVERYTHING, NOTHING, Grant, check_nonce, is_proof, proof
 from journal.net.command import ANYBODY, Command, Retry, Role
 from journal.net.commands import COMMANDS, answer_here, command_named
 from journal.net.control import ANSWERED_HERE
-from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
-from journal.net.frames import Alive, Bye, Credit, Failure, Frame, Hello, Prove, Push, Reply, Request, Welcome
+from journal.net.events import Credited, Event, Opened, Requested, Superseded
+from journal.net.frames import Alive, Bye, Credit, Frame, Hello, Prove, Request, Welcome, decode
 from journal.net.handshake import ClientHello, Daemon, read_client_hello, server_hello
 from journal.net.limits import DEFAULT, Limits
 from journal.net.line import parse_line
-from journal.net.linewise import LineBuffer, answer_lines, failure_line, quitting_line
-from journal.net.sessions import Session, Standing
+from journal.net.linewise import LineBuffer, failure_line
+from journal.net.sessions import Standing
 from journal.net.shown import shown
-from journal.net.stream import Stream
-from journal.net.subscriptions import Subscriptions
 
 LINE_ERRORS_MAX = 8
-_OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "LEASES", "SUBSCRIBE"})
+_OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY", "LEASES", "SUBSCRIBE"})
 """What is done under the connection's own name unless another is given. (A feed without a name is one that keeps nothing.)"""
 
 
-class State(Enum):
-    """Where a connection is."""
-
-    NEW = "new"
-    HELLO = "hello"
-    PROVING = "proving"
-    READY = "ready"
-    LINES = "lines"
-    LEAVING = "leaving"
-    ENDED = "ended"
-
-
-class ServerConnection(Stream):
+class ServerConnection(Answering):
     """One connection of a daemon. One thread at a time, with all others that have the same sessions."""
 
     def __init__(
@@ -75,38 +59,19 @@ class ServerConnection(Stream):
                 f"in_flight_max is {limits.in_flight_max}, and a session keeps {daemon.sessions.answers_max} answers: what is "
                 "in flight when a connection breaks must be remembered"
             )
-        super().__init__(limits, now)
-        self.state = State.NEW
+        super().__init__(daemon, limits, now)
         self.grant = NOTHING
         self.registered: str | None = None
-        self._daemon = daemon
         self._nonce = check_nonce(nonce)
         self._vouched = grant
         self._hello: ClientHello | None = None
-        self._session: Session[ServerConnection] | None = None
         self._lines = LineBuffer(limits.line_bytes_max)
         self._line_errors = 0
         self._last_id = 0
-        self._order: deque[int] = deque()
-        self._asked: dict[int, Command | None] = {}
-        """Requests that are not answered; None: a command that is not known."""
-        self._ready: dict[int, bytes] = {}
-        """Answers that wait for those before them (D1)."""
-        self._waiting: set[int] = set()
-        """Of those, what an earlier connection of the session had asked for and will answer."""
-        self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
-        self._is_lines = False
         self._is_stalled = False
         self._taken = 0
-        self._alive_by: int | None = None
-        self._events: list[Event] = []
 
     # -- bytes --------------------------------------------------------------------------------------------------------
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that are not answered."""
-        return len(self._order)
 
     @property
     def _is_blocked(self) -> bool:
@@ -125,6 +90,8 @@ class ServerConnection(Stream):
             self._close(None, now)
             return self.more(now)
         self._heard(now)
+        if self.state is State.READY and self._decoder.is_whole(data) and not self._is_blocked:
+            return self._receive_one(data, now)
         if self.state is State.NEW:
             self._begin(data[0], now)
         try:
@@ -135,6 +102,21 @@ class ServerConnection(Stream):
         except FrameError as e:
             self._break(e, now)
         return self.more(now)
+
+    def _receive_one(self, data: bytes, now: int) -> list[Event]:
+        """The usual case: one frame, and nothing before it or behind it. What `more` does, without its loop."""
+        try:
+            frame = decode(data[4:])
+            if type(frame) is Request:
+                self._ask(frame, now)
+            else:
+                self._take_frame(frame, now)
+        except JournalError as e:
+            self._break(e, now)
+        self._taken += 1
+        self._frame_by = None
+        events, self._events = self._events, []
+        return events
 
     def _begin(self, first: int, now: int) -> None:
         """Frames or lines: a frame begins with a length below 2**24, a line with a letter or '<'."""
@@ -262,25 +244,33 @@ class ServerConnection(Stream):
             )
         command = COMMANDS.get(request.command)
         self._expect(number, command, now)
-        assert self._session is not None
+        session = self._session
+        assert session is not None
         if self.state is State.LEAVING:
             self.fail(number, Stopping("the daemon takes nothing new: connect again"), now)
             return
-        standing = self._session.begin(number, Retry.ALWAYS if command is None else command.retry)
+        standing = session.begin(number, Retry.ALWAYS if command is None else command.retry)
+        if standing is not Standing.NEW:
+            self._ask_again(request, standing, now)
+            return
+        try:
+            row = command or command_named(request.command)
+            row.check(request.journal, request.parameters)
+            self._admit(number, row, request.journal, request.parameters, now)
+        except JournalError as e:
+            self.fail(number, e, now)
+
+    def _ask_again(self, request: Request, standing: Standing, now: int) -> None:
+        """A request that came before, on an earlier connection of the session."""
+        number = request.id
+        assert self._session is not None
         if standing is Standing.ANSWERED:
             self._answered(number, self._session.answer(number), now)
         elif standing is Standing.FORGOTTEN:
             text = f"what {shown(request.command)} came to is forgotten: it was asked for too long ago"
             self.fail(number, ConnectionLost(text), now)
-        elif standing is Standing.PENDING:
-            self._waiting.add(number)
         else:
-            try:
-                row = command_named(request.command)
-                row.check(request.journal, request.parameters)
-                self._admit(number, row, request.journal, request.parameters, now)
-            except JournalError as e:
-                self.fail(number, e, now)
+            self._waiting.add(number)
 
     def _expect(self, number: int, command: Command | None, now: int) -> None:
         if self._alive_by is None and not self._is_lines:
@@ -291,9 +281,10 @@ class ServerConnection(Stream):
 
     def _admit(self, number: int, row: Command, journal: str, parameters: dict[str, Any], now: int) -> None:
         """Answer a request here, or hand it out; or raise why not."""
-        if row.roles is not ANYBODY and self._is_lines and self._vouched is None:
+        if self._is_lines and row.roles is not ANYBODY and self._vouched is None:
             raise AccessDenied(f"{row.name} needs an identity, which cannot be proved in lines: use frames")
-        self.grant.check(row, journal, parameters)
+        if self.grant is not EVERYTHING:
+            self.grant.check(row, journal, parameters)
         if row.name in ANSWERED_HERE:
             if row.name in ("REGISTER", "UNREGISTER"):
                 self.registered = parameters["service"] if row.name == "REGISTER" else None
@@ -322,118 +313,3 @@ class ServerConnection(Stream):
             self._line_errors += isinstance(e, (LineError, UnknownCommand))
             if self._line_errors > LINE_ERRORS_MAX:
                 raise LineError("too many lines that are no messages", reason="too many") from e
-
-    # -- answers ------------------------------------------------------------------------------------------------------
-
-    def reply(self, number: int, result: Any, now: int) -> ServerConnection:
-        """Answer a request; the connection that has bytes to send now: another one when the client has come anew."""
-        command = self._asked.get(number)
-        try:
-            if self._is_lines and command is not None:
-                return self._answered(number, answer_lines(self._daemon.server, command, result), now)
-            return self._answered(number, self._encode(Reply(number, result)), now)
-        except Invalid as e:
-            return self.fail(number, e, now)
-
-    def fail(self, number: int, error: BaseException, now: int) -> ServerConnection:
-        """Answer a request with an error."""
-        self._subscriptions.refused(number)
-        if self._is_lines:
-            command = self._asked.get(number)
-            data = failure_line(self._daemon.server, "" if command is None else command.name, error)
-        else:
-            data = self._encode(Failure(number, *to_wire(error)))
-        return self._answered(number, data, now)
-
-    def _answered(self, number: int, data: bytes, now: int) -> ServerConnection:
-        if number not in self._asked:
-            raise Invalid(f"the request {number} is not open: it was answered before, or never asked")
-        del self._asked[number]
-        self._waiting.discard(number)
-        if self._session is not None:
-            self._session.finish(number, data)
-        if self.is_ended:
-            heir = None if self._session is None else self._session.holder
-            is_awaited = heir is not None and number in heir._waiting
-            return heir._answered(number, data, now) if heir is not None and is_awaited else self
-        self._ready[number] = data
-        while self._order and self._order[0] in self._ready:
-            first = self._order.popleft()
-            self._write(self._ready.pop(first), now)
-            subscription = self._subscriptions.answered(first)
-            if subscription is not None and (credit := self.credit(subscription)):
-                self._events.append(Credited(subscription, credit))
-        if not self._order:
-            self._alive_by = None
-            if self.state is State.LEAVING:
-                self._depart(now)
-        return self
-
-    # -- subscriptions ------------------------------------------------------------------------------------------------
-
-    def subscribe(self, number: int, credit: int) -> int:
-        """A new subscription, asked for by a request that is still to be answered with its number (D6)."""
-        return self._subscriptions.open(number, credit)
-
-    def unsubscribe(self, subscription: int) -> bool:
-        """End a subscription; False when there is none."""
-        return self._subscriptions.close(subscription)
-
-    def credit(self, subscription: int) -> int:
-        """How many items may be pushed now; 0 while too much waits to be sent."""
-        if self.state is not State.READY or len(self.outgoing) > self.limits.output_bytes_max:
-            return 0
-        return self._subscriptions.credit(subscription)
-
-    def push(self, subscription: int, items: list[Any], now: int) -> bool:
-        """Deliver items of a subscription; False, and nothing is sent, when there is not enough credit."""
-        if not items or len(items) > self.credit(subscription):
-            return False
-        self._send(Push(subscription, self._subscriptions.next_sequence(subscription), items), now)
-        self._subscriptions.pushed(subscription, len(items))
-        return True
-
-    # -- the end ------------------------------------------------------------------------------------------------------
-
-    def stop(self, now: int) -> list[Event]:
-        """The daemon stops: nothing new is taken, what is in flight is answered, within `stop_ms`."""
-        if self.state in (State.READY, State.LINES):
-            self._leave(now)
-        elif not self.is_ended and self.state is not State.LEAVING:
-            self._break(Stopping("the daemon stops: connect again"), now)
-        return self.more(now)
-
-    def _leave(self, now: int) -> None:
-        """Answer what was asked for, and end."""
-        self.state = State.LEAVING
-        self._stop_by = now + self.limits.stop_ms
-        if not self._order:
-            self._depart(now)
-
-    def _depart(self, now: int) -> None:
-        if self._is_lines:
-            self._write(quitting_line(self._daemon.server), now)
-        else:
-            self._send(Bye("in good order"), now)
-        self._close(None, now)
-
-    def _break(self, error: JournalError, now: int) -> None:
-        """End with an error (D4)."""
-        if self.is_ended:
-            return
-        if self._is_lines:
-            self._write(failure_line(self._daemon.server, "", error), now)
-        elif self.state is not State.NEW:
-            self._send(Failure(0, *to_wire(error)), now)
-        self._close(error, now)
-
-    def _close(self, error: JournalError | None, now: int) -> None:
-        self._end()
-        self.state = State.ENDED
-        self._order.clear()
-        self._alive_by = None
-        self._ready.clear()
-        self._subscriptions.clear()
-        if self._session is not None:
-            self._daemon.sessions.detach(self._session, self, now)
-        self._events.append(Ended(error))

@@ -74,7 +74,8 @@ class Session(Generic[H]):
             return
         self._answers[number] = answer
         self._bytes += len(answer)
-        self._trim()
+        if len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max:
+            self._trim()
 
     def answer(self, number: int) -> bytes:
         """What a request came to, that is ANSWERED."""
@@ -84,12 +85,17 @@ class Session(Generic[H]):
 
     def _trim(self) -> None:
         """Let the oldest answers go (S3); what is being done stays, and is bounded by what may be in flight."""
-        while len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max:
-            oldest = next(((n, answer) for n, answer in self._answers.items() if answer is not None), None)
-            if oldest is None:
-                return
-            self._bytes -= len(oldest[1])
-            del self._answers[oldest[0]]
+        answers = self._answers
+        while len(answers) > self._answers_max or self._bytes > self._answers_bytes_max:
+            oldest = next(iter(answers))
+            answer = answers[oldest]
+            if answer is None:
+                found = next((number for number, answer in answers.items() if answer is not None), None)
+                if found is None:
+                    return
+                oldest, answer = found, answers[found]
+            self._bytes -= len(answer or b"")
+            del answers[oldest]
 
     @property
     def kept_bytes(self) -> int:

@@ -32,6 +32,11 @@ class Subscriptions:
         self._opening[request] = self._last
         return self._last
 
+    @property
+    def is_opening(self) -> bool:
+        """Whether a reply that names a subscription is still to come."""
+        return bool(self._opening)
+
     def answered(self, request: int) -> int | None:
         """A reply is out: the subscription that it opened."""
         return self._opening.pop(request, None)

@@ -314,5 +314,6 @@ STORE_NOT_COMMANDS: dict[str, str] = {
     "path": "where the daemon keeps its files is its own business",
     "close": "STOP ends the daemon, which closes its store",
     "drifts": "stands in STORE_STATISTICS",
+    "serve": "the daemon does that already",
 }
 """What else a Store has, and what stands in its place."""

@@ -1,0 +1,152 @@
+"""
+The commands of those who keep a store: flags, buried entries, generations, feed consumers, settings.
+
+V1  What is read of many journals, or may be long, is cut to what a frame holds, and says so.
+V2  A journal is made by DECLARE, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+
+from journal.core.cursor import Cursor
+from journal.core.schema import Schema
+from journal.core.settings import MERGED, to_map
+from journal.core.views import Flag
+from journal.daemon import reading
+from journal.daemon.columns import generations_columns
+from journal.daemon.served import Served, room_of, served_of
+from journal.engine.store import Store
+from journal.errors import NotFound
+from journal.net.auth import Grant
+from journal.net.limits import LIST_MAX
+from journal.net.shown import shown
+from journal.net.values import flag_to, result_to
+
+FLAG_BYTES = 64
+
+
+def raise_flag(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """RAISE_FLAG."""
+    served.journal.raise_flag(given["name"], given["message"], durability=given.get("durability"))
+
+
+def retry(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """RETRY."""
+    return result_to(served.journal.retry(given["key"], durability=given.get("durability")))
+
+
+def discard(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """DISCARD."""
+    served.journal.discard(given["key"], durability=given.get("durability"))
+
+
+def rotate(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """ROTATE."""
+    return generations_columns([served.journal.rotate()], served.room)[0]
+
+
+def compact(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """COMPACT."""
+    return list(served.journal.compact())
+
+
+def feed_remove(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """FEED_REMOVE."""
+    served.journal.remove_feed(given["consumer"])
+
+
+def feed_mark(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """FEED_MARK."""
+    served.journal.mark_feed(given["consumer"], Cursor(*given["cursor"]))
+
+
+def feed_skip(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """FEED_SKIP."""
+    return served.journal.skip_feed(given["consumer"], Cursor(*given["cursor"]))
+
+
+# -- journals by name -------------------------------------------------------------------------------------------------
+
+
+def declare(store: Store, name: str, given: dict[str, Any], grant: Grant) -> Any:
+    """DECLARE."""
+    store.journal(name, **_settings(given))
+    return reading.settings(served_of(store, name), {}, grant)
+
+
+def drop(store: Store, name: str, given: dict[str, Any], grant: Grant) -> Any:
+    """DROP."""
+    served_of(store, name, grant)  # says which there are, of those that the identity may see
+    store.drop(name)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    settings = dict(given.get("settings") or {})
+    if settings.get("schema") is not None:
+        settings["schema"] = Schema.from_dict(settings["schema"])
+    return settings
+
+
+# -- the store --------------------------------------------------------------------------------------------------------
+
+
+def merged(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """MERGED."""
+    return to_map(store.merged(**_settings(given)).settings)
+
+
+def flags(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """FLAGS; their messages are cut where they would fill a frame (V1)."""
+    found = store.flags()[:LIST_MAX]
+    room = room_of(store)
+    wire = [flag_to(flag) for flag in found]
+    if len(msgpack.packb(wire)) > room:
+        names = sum(FLAG_BYTES + len(flag.journal) + len(flag.name.encode()) for flag in found)
+        most = max(0, room - names) // len(found)
+        for flag in wire:
+            flag[2] = flag[2].encode()[:most].decode("utf-8", "ignore")
+    return wire
+
+
+def lower(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """LOWER."""
+    name = given["journal"]
+    if name != MERGED and name not in store.journals():  # V2
+        raise NotFound(f"there is no journal {shown(name)}, and no flag on it")
+    store.lower(Flag(name, given["name"], "", 0, 0, 0))
+
+
+def statistics(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """STORE_STATISTICS; with `left_off`, the number of journals that a frame has no room for (V1)."""
+    found = store.statistics()
+    room = room_of(store) - len(msgpack.packb(found | {"journals": None}))
+    journals: dict[str, Any] = found["journals"]
+    kept: dict[str, Any] = {}
+    for name, each in journals.items():
+        room -= len(msgpack.packb(each)) + len(name) + 5
+        if room < 0 or len(kept) == LIST_MAX:
+            break
+        kept[name] = each
+    return found | {"journals": kept} | ({"left_off": len(journals) - len(kept)} if len(kept) < len(journals) else {})
+
+
+def checkpoint(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """CHECKPOINT."""
+    store.checkpoint()
+
+
+def check(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """CHECK; what a frame has no room for is counted (V1)."""
+    found = store.check(deep=given.get("deep") or False)
+    room = room_of(store)
+    kept: list[str] = []
+    for text in found:
+        room -= len(text.encode("utf-8", "replace")) + 5
+        if room < 0 or len(kept) == LIST_MAX - 1:
+            kept.append(f"… and {len(found) - len(kept)} more")
+            break
+        kept.append(text)
+    return kept

@@ -1,0 +1,160 @@
+"""
+Lists that come in parts: leases, buried entries, feed consumers, owners, journals.
+
+Each has an order that does not change while it is walked through, and `after` is a place in it: of leases their deadline and token (one
+that is extended meanwhile comes once more, none is passed over), of buried entries the date and the offset, of all others the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from struct import Struct
+from typing import Any, TypeVar
+
+from journal.core.keys import PRIMARY_BYTES, owner_key
+from journal.core.rows import BuriedRow
+from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
+from journal.daemon.pages import Page
+from journal.daemon.served import STEP, Served, room_of
+from journal.engine.store import Store
+from journal.engine.stored import Stored
+from journal.errors import AccessDenied
+from journal.net.auth import Grant
+from journal.net.command import Role
+from journal.net.shown import shown
+from journal.net.values import feed_to
+
+ROWS = 256
+"""Rows that are looked at under the lock at a time."""
+T = TypeVar("T")
+FEED_BYTES = 64
+OWNER_BYTES = 16
+_BEHIND = b"\xff" * (PRIMARY_BYTES + 1)
+_PLACE = Struct(">QQ")
+
+
+def leases(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """LEASES."""
+    p = served.p
+    consumer = given.get("consumer")
+    if consumer is None and Role.ADMIN not in grant.roles:
+        raise AccessDenied(f"{shown(grant.identity)} may not see the leases of all: it needs the role admin")
+    with p.lock:
+        p.enter()
+        held = p.state.leases.by_token.values() if consumer is None else p.state.leases.of(consumer)
+        tokens = {_PLACE.pack(each.deadline, each.token): each.token for each in held}
+    return _walk(served, given, "leases", tokens, _lease)
+
+
+def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
+    state = served.p.state
+    held = state.leases.by_token.get(token)
+    if held is None:
+        return None
+    lease = lease_columns(served.wired, held, state.entry(held.primary))
+    return lease, lease_bytes(lease), held.key
+
+
+def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """BURIED."""
+    p = served.p
+    names: dict[bytes, bytes] = {}
+    start: bytes | None = b""
+    while start is not None:
+        with p.lock:
+            p.enter()
+            page = list(islice(p.state.names_from(b"buried", start), ROWS))
+            for name in page:
+                if (row := _buried_row(p.state, name)) is not None:
+                    names[_PLACE.pack(row.date, row.row.at) + name] = name
+        start = page[-1] + b"\0" if len(page) == ROWS else None
+    return _walk(served, given, "buried", names, _buried)
+
+
+def _buried(served: Served, name: bytes) -> tuple[Any, int, Any] | None:
+    row = _buried_row(served.p.state, name)
+    if row is None:
+        return None
+    wire = buried_columns(row)
+    return wire, BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason), row.row.key
+
+
+def _buried_row(state: Stored, name: bytes) -> BuriedRow | None:
+    for rows in state.generations:
+        value = rows.get(name, db=rows.buried)
+        if value is not None:
+            return state.buried(name, value)
+    return None
+
+
+def _walk(
+    served: Served,
+    given: dict[str, Any],
+    name: str,
+    found: dict[bytes, T],
+    read: Callable[[Served, T], tuple[Any, int, Any] | None],
+) -> dict[str, Any]:
+    """What was found, by its place, from `after` on; what is gone meanwhile is left out. Some is read under the lock at a time."""
+    after = _after(given)
+    places = sorted(place for place in found if place > after)
+    page = Page(served.room, given.get("limit"))
+    for start in range(0, len(places), STEP):
+        with served.p.lock:
+            served.p.enter()
+            items = [(place, read(served, found[place])) for place in places[start : start + STEP]]
+        for place, item in items:
+            if item is not None and not page.add(item[0], item[1], place, item[2]):
+                return page.reply(name)
+    return page.reply(name, is_last=True)
+
+
+def feeds(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """FEEDS."""
+    after = _after(given)
+    page = Page(served.room, given.get("limit"))
+    for view in served.journal.feeds():
+        name = view.name.encode()
+        if name > after and not page.add(feed_to(view), FEED_BYTES + len(name), name, view.name):
+            return page.reply("feeds")
+    return page.reply("feeds", is_last=True)
+
+
+def owners(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """OWNERS, in the order of their index: the shortest names first."""
+    after = given.get("after")
+    page = Page(served.room, given.get("limit"))
+    start: bytes | None = b"" if after is None else owner_key(after, _BEHIND)
+    owner, count = "", 0
+    while start is not None:
+        found, start = served.journal._owners(start)
+        for name, more in found:
+            if name == owner:
+                count += more
+                continue
+            if count and not _add_owner(page, owner, count):
+                return page.reply("owners")
+            owner, count = name, more
+    if count and not _add_owner(page, owner, count):
+        return page.reply("owners")
+    return page.reply("owners", is_last=True)
+
+
+def _add_owner(page: Page, owner: str, count: int) -> bool:
+    name = owner.encode()
+    return page.add([owner, count], OWNER_BYTES + len(name), name, owner)
+
+
+def journals(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+    """JOURNALS."""
+    after = _after(given)
+    page = Page(room_of(store), given.get("limit"))
+    for name in sorted(filter(grant.may_see, store.journals())):
+        if name.encode() > after and not page.add(name, OWNER_BYTES + len(name), name.encode(), name):
+            return page.reply("journals")
+    return page.reply("journals", is_last=True)
+
+
+def _after(given: dict[str, Any]) -> bytes:
+    after: bytes | None = given.get("after")
+    return b"" if after is None else after

@@ -15,7 +15,7 @@ from journal.core.cursor import Cursor
 from journal.daemon.feeds import OpenFeed
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import served_of
-from journal.errors import JournalError, NotFound
+from journal.errors import ConnectionLost, JournalError, NotFound
 from journal.net.shown import shown
 from journal.net.values import cursor_from, cursor_to, error_to
 
@@ -75,7 +75,7 @@ class Feeding:
     def _opened(self, peer: Peer, number: int, parameters: dict[str, Any], feed: OpenFeed) -> Any:
         if peer.connection.is_ended:
             feed.close()
-            raise NotFound("the connection has ended")
+            raise ConnectionLost("the connection has ended")
         credit = parameters.get("credit") or 0
         try:
             subscription = peer.connection.subscribe(number, credit)

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from journal.core.buckets import Range
 from journal.core.health import Health
-from journal.daemon.handlers import FAST
+from journal.daemon.handlers import FAST, SLOW
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import Served, served_of
 from journal.daemon.watching import Watched, Watching
-from journal.engine.claiming import index, is_indexed
-from journal.errors import JournalError, LeaseLost, NotFound
+from journal.engine.claiming import index
+from journal.engine.store import Store
+from journal.errors import ConnectionLost, JournalError, LeaseLost, NotFound
+from journal.net.auth import Grant
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -42,9 +44,9 @@ _ANSWERS = frozenset({"DONE", "DONE_MANY", "EXTEND", "RELEASE", "BURY"})
 class Subscription:
     """What one connection gets of one journal."""
 
-    def __init__(self, peer: Peer, watched: Watched, parameters: dict[str, Any]) -> None:
+    def __init__(self, peer: Peer, number: int, watched: Watched, parameters: dict[str, Any]) -> None:
         self.peer = peer
-        self.number = 0
+        self.number = number
         self.watched = watched
         self.consumer: str = parameters["consumer"]
         self.claim = {
@@ -90,21 +92,18 @@ class Pushing:
     # -- coming and going ---------------------------------------------------------------------------------------------
 
     def _subscribe(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
-        hub = self._hub
-        served = served_of(hub.store, journal)
-        part = parameters.get("buckets")
-        if part is not None and not is_indexed(served.journal):
-            make = partial(index, served.journal, Range.parse(part))
-            return hub.later(peer, number, "SUBSCRIBE", make, lambda _: self._begin(peer, number, served, parameters))
-        return self._begin(peer, number, served, parameters)
+        make = partial(_prepared, self._hub.store, journal, parameters, peer.connection.grant)
+        return self._hub.later(peer, number, "SUBSCRIBE", make, partial(self._begin, peer, number, parameters))
 
-    def _begin(self, peer: Peer, number: int, served: Served, parameters: dict[str, Any]) -> Any:
+    def _begin(self, peer: Peer, number: int, parameters: dict[str, Any], made: tuple[Served, list[Any]]) -> Any:
+        served, own = made
+        if peer.connection.is_ended:
+            raise ConnectionLost("the connection has ended")
+        subscribed = peer.connection.subscribe(number, parameters.get("credit") or 0)
         watched = self._watching.watch(served)
-        subscription = Subscription(peer, watched, parameters)
+        subscription = Subscription(peer, subscribed, watched, parameters)
         if not any(other.consumer == subscription.consumer for other in self._turns.get(watched, ())):
-            own = FAST["LEASES"](served, {"consumer": subscription.consumer}, peer.connection.grant)
-            subscription.first.extend(own["leases"])
-        subscription.number = peer.connection.subscribe(number, parameters.get("credit") or 0)
+            subscription.first.extend(own)
         self._of.setdefault(peer, {})[subscription.number] = subscription
         if watched not in self._turns:
             self._turns[watched] = deque()
@@ -162,8 +161,7 @@ class Pushing:
         if room < 1:
             return False
         if subscription.first:
-            items = [subscription.first.popleft() for _ in range(min(room, len(subscription.first)))]
-            self._push(subscription, items, None)
+            self._push(subscription, [subscription.first.popleft()], None)
             return True
         grant = subscription.peer.connection.grant
         leases: list[Any] = FAST["CLAIM_MANY"](subscription.served, {"n": room, **subscription.claim}, grant)["leases"]
@@ -232,3 +230,19 @@ class Pushing:
                     del subscription.pushed[token]
             if subscription.health.heard(is_accepted=is_accepted):
                 self._watching.look_soon(subscription.watched)
+
+
+def _prepared(store: Store, journal: str, parameters: dict[str, Any], grant: Grant) -> tuple[Served, list[Any]]:
+    """On a worker's thread: the journal, with an index if it is claimed by buckets, and the leases that the consumer has already."""
+    served = served_of(store, journal, grant)
+    buckets = parameters.get("buckets")
+    if buckets is not None:
+        index(served.journal, Range.parse(buckets))
+    own: list[Any] = []
+    asked = {"consumer": parameters["consumer"]}
+    while True:
+        page = SLOW["LEASES"](served, asked, grant)
+        own += page["leases"]
+        if page["after"] is None:
+            return served, own
+        asked["after"] = page["after"]

@@ -20,11 +20,10 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from journal.core.limits import NEVER
 from journal.daemon.loop import Timer
 from journal.daemon.peer import Peer
 from journal.daemon.served import Served, served_of
-from journal.engine.looking import due_now
+from journal.engine.outlook import outlook
 from journal.errors import JournalError
 from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
 
@@ -43,7 +42,7 @@ LOOK_AGAIN_S = 60.0
 class Watched:
     """A journal that somebody wants to hear of."""
 
-    __slots__ = ("_watching", "bell", "is_busy", "is_rung", "looked_at", "served", "timer", "users")
+    __slots__ = ("_watching", "bell", "is_busy", "is_rung", "looked_at", "next_due", "served", "timer", "users")
 
     def __init__(self, watching: Watching, served: Served) -> None:
         self.served = served
@@ -53,6 +52,7 @@ class Watched:
         """Whether the last look found something due."""
         self.is_rung = False
         self.looked_at = 0
+        self.next_due: int | None = None
         self.timer: Timer | None = None
         self._watching = watching
         self.bell = served.journal._p.due.bell(self._ring)
@@ -66,7 +66,6 @@ class Watched:
         """Something may be due sooner; under the journal's lock, on any thread: only a note is made."""
         if not self.is_rung:
             self.is_rung = True
-            self.bell.until = 0
             self._watching.hub.loop.call(partial(self._watching.rung, self))
 
 
@@ -168,8 +167,9 @@ class Watching:
         if self._watched.get(watched.name) is not watched:
             return
         now = self.hub.store._time.now()
-        if watched.is_busy and now < watched.looked_at + BUSY_MS:
-            self._look_at(watched, watched.looked_at + BUSY_MS)
+        again = watched.looked_at + BUSY_MS
+        if watched.is_busy and now < again:
+            self._look_at(watched, again if watched.next_due is None else min(again, watched.next_due))
         else:
             self.look(watched)
 
@@ -185,19 +185,17 @@ class Watching:
             return
         self.looks += 1
         watched.is_rung = False
-        p = watched.served.journal._p
-        now = self.hub.store._time.now()
-        watched.looked_at = now
         try:
+            now = self.hub.store._time.now()
             for user in list(watched.users):
                 user(now)
-            number, next_due = due_now(p, now, DUE_MAX)
+            now, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
         except JournalError as e:
             log.warning("not_watched journal=%s error=%s", watched.name, e)
             self._unwatch(watched)
             return
-        watched.is_busy = number > 0
-        watched.bell.until = NEVER if next_due is None else next_due
+        watched.looked_at = now
+        watched.is_busy, watched.next_due = number > 0, next_due
         if next_due is not None:
             self._look_at(watched, next_due)
         elif watched.timer is not None:

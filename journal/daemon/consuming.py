@@ -65,15 +65,21 @@ def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 
 def claim_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """CLAIM of buckets that have no index yet."""
-    index(served.journal, range_of(given["buckets"]))
+    """CLAIM of buckets that have no index yet, or of a journal that was not open yet."""
+    _index(served, given)
     return claim(served, given, grant)
 
 
 def claim_many_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """CLAIM_MANY of buckets that have no index yet."""
-    index(served.journal, range_of(given["buckets"]))
+    """CLAIM_MANY of buckets that have no index yet, or of a journal that was not open yet."""
+    _index(served, given)
     return claim_many(served, given, grant)
+
+
+def _index(served: Served, given: dict[str, Any]) -> None:
+    buckets = given.get("buckets")
+    if buckets is not None:
+        index(served.journal, range_of(buckets))
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,7 @@ import journal
 from journal.cli.common import show
 from journal.core.times import duration_ms
 from journal.daemon.addresses import checked_binds, parse_tcp
-from journal.daemon.logs import FORMATS, LEVELS, begin_log, end_log
+from journal.daemon.logs import FORMATS, LEVELS, logged
 from journal.daemon.notify import Notify
 from journal.daemon.process import PidFile, Process, make_room, signals_held
 from journal.daemon.tokenfile import read_tokens
@@ -113,17 +113,15 @@ def _limit_argument(group: Any, name: str, default: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve."""
-    handler = begin_log(args.log_format, args.log_level)
-    try:
-        with signals_held():
-            _serve(args)
-    except JournalError as e:
-        if args.log_format == "text":
-            raise
-        log.error("failed error=%s", e)
-        return 2 if isinstance(e, Invalid) else 1
-    finally:
-        end_log(handler)
+    with logged(args.log_format, args.log_level):
+        try:
+            with signals_held():
+                _serve(args)
+        except JournalError as e:
+            if args.log_format == "text":
+                raise
+            log.error("failed error=%s", e)
+            return 2 if isinstance(e, Invalid) else 1
     return 0
 
 

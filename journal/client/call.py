@@ -27,6 +27,9 @@ _SLOW = frozenset({
 """What may take as long as it takes: a daemon that works on it says so, and one that is gone is noticed all the same."""
 
 
+Undo = Callable[[Any], "list[Call[Any]]"]
+
+
 class Call(NamedTuple, Generic[R]):
     """One question to a daemon."""
 
@@ -35,6 +38,8 @@ class Call(NamedTuple, Generic[R]):
     parameters: dict[str, Any]
     read: Callable[[Any], R]
     is_slow: bool = False
+    undo: Undo | None = None
+    """What to ask when the answer comes and nobody wants it any more."""
 
 
 Steps = Generator[Call[Any], Any, R]

@@ -12,7 +12,9 @@ import socket
 import struct
 
 from journal.client.address import Address
+from journal.client.options import Options
 
+CONNECT_S = 10.0
 LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
 _READ_BYTES = 1 << 16
@@ -20,8 +22,13 @@ _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
 
 
-def open_socket(address: Address, timeout_s: float) -> socket.socket:
-    """A connected socket; OSError when nobody answers."""
+def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
+    """A connected wire; OSError when nobody answers."""
+    seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
+    return Wire(_connected(address, seconds))
+
+
+def _connected(address: Address, timeout_s: float) -> socket.socket:
     if address.kind == "unix":
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -43,6 +50,8 @@ class Wire:
         connected.settimeout(None)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(LOOK_S, 0))
         self.socket = connected
+        self.rest = b""
+        """What was taken from the caller and not sent yet."""
         self._recv = connected.recv
         self._send = connected.send
 
@@ -64,11 +73,15 @@ class Wire:
         except OSError:
             return 0
 
-    def wait(self, seconds: float, *, is_sending: bool) -> None:
-        """Wait until bytes are there or, when `is_sending`, until some can be sent."""
+    def plain(self, data: bytes) -> bytes:
+        """What received bytes say; under the lock of who has the connection."""
+        return data
+
+    def wait(self, seconds: float, *, is_sending: bool) -> bool:
+        """Wait until bytes are there or, when `is_sending`, until some can be sent; whether there are bytes."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
-        poll.poll(max(0, int(seconds * 1000)))
+        return any(ready & ~select.POLLOUT for _, ready in poll.poll(max(0, int(seconds * 1000))))
 
     def interrupt(self) -> None:
         """Have a thread that waits look up: nothing more comes."""

@@ -56,6 +56,7 @@ def connect(
         store._ask(keeping.ping())
         if name is not None:
             store._ask(keeping.register(name))
+            link.first = keeping.register(name)
     except BaseException:
         link.close()
         raise

@@ -18,6 +18,8 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any
 
@@ -88,23 +90,24 @@ def _word(value: Any) -> str:
     return text if _BARE.fullmatch(text) is not None else json.dumps(text)
 
 
-def begin_log(form: str, level: str, stream: IO[str] | None = None) -> logging.Handler:
-    """Log everything of this process to a stream, standard error unless told; the handler, for `end_log`."""
+@contextmanager
+def logged(form: str, level: str, stream: IO[str] | None = None) -> Iterator[None]:
+    """Everything of this process is logged to a stream, standard error unless told, until the end of the block."""
     handler = logging.StreamHandler(stream or sys.stderr)
     if form == "json":
         handler.setFormatter(JsonFormat())
     else:
         handler.setFormatter(TextFormat(is_for_journald=_is_journald(handler.stream)))
     root = logging.getLogger()
+    before = root.level
     root.addHandler(handler)
     root.setLevel(level.upper())
-    return handler
-
-
-def end_log(handler: logging.Handler) -> None:
-    """Log there no longer."""
-    handler.flush()
-    logging.getLogger().removeHandler(handler)
+    try:
+        yield
+    finally:
+        handler.flush()
+        root.removeHandler(handler)
+        root.setLevel(before)
 
 
 def _is_journald(stream: IO[str]) -> bool:

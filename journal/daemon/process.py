@@ -4,8 +4,8 @@ The daemon as a process: signals, readiness, and its end.
     begin ──► ready ──► SIGHUP: reload ──► … ──► SIGTERM, SIGINT, or STOP of a client ──► what is in flight ends ──► the store is closed
 
 J1  Signals are waited for, on one thread: none interrupts anything, and without one there is no wake-up but the watchdog's.
-J2  The first SIGTERM or SIGINT ends in good order, within the time for it. A second one ends at once, as a crash would: the store is made
-    for that, and nothing that was acknowledged is lost.
+J2  The first SIGTERM or SIGINT ends in good order, within the time for it. A second one, after a moment, ends at once, as a crash would:
+    the store is made for that, and nothing that was acknowledged is lost.
 J3  A reload takes everything or nothing: what is wrong is logged, and the daemon goes on with what it has.
 """
 
@@ -30,6 +30,8 @@ log = logging.getLogger("journal.daemon")
 
 _OVER = signal.SIGUSR1
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, _OVER})
+PATIENCE_S = 0.5
+"""A signal that follows the first one so soon is no second one: timeout(1) and some shells send each of them twice."""
 DESCRIPTORS_OWN = 256
 """What a daemon has open beside its connections: journals, logs, threads. A journal takes about eight."""
 
@@ -85,6 +87,7 @@ class Process:
         self._thread = threading.get_ident()
         self._is_over = threading.Event()
         self._is_stopping = False
+        self._patient_until = 0.0
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -131,11 +134,14 @@ class Process:
 
     def _stop(self, signum: signal.Signals) -> None:
         if self._is_stopping:
+            if monotonic() < self._patient_until:
+                return  # the same signal twice, to the process and to its group: not somebody who has waited in vain
             log.warning("ended_at_once signal=%s", signum.name)
             logging.shutdown()
             os._exit(128 + signum)
         self._is_stopping = True
-        log.info("stopping signal=%s within_s=%.1f", signum.name, self._stop_s)
+        self._patient_until = monotonic() + PATIENCE_S
+        log.info("stop_signal signal=%s within_s=%.1f", signum.name, self._stop_s)
         self._notify.stopping("finishes what is in flight")
         self._server.stop(self._stop_s)
 

@@ -35,10 +35,12 @@ from journal.daemon.unixsocket import BACKLOG, UnixSocket
 from journal.daemon.watching import Watching
 from journal.engine.files import SOCKET
 from journal.engine.store import Store
-from journal.errors import AccessDenied, Invalid, JournalError, Refused
+from journal.errors import Busy, Invalid, JournalError, Refused
 from journal.net.auth import EVERYTHING, NONCE_BYTES, Grant
+from journal.net.codes import to_wire
+from journal.net.frames import Encoder, Failure
 from journal.net.handshake import Daemon
-from journal.net.limits import DEFAULT, Limits
+from journal.net.limits import DEFAULT, HELLO_BYTES_MAX, Limits
 from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
 from journal.net.tokens import Token
@@ -198,7 +200,17 @@ class Server:
                 self._greet(sock, address)
             except (OSError, JournalError) as e:
                 log.warning("connection_refused reason=%s", e)
-                sock.close()
+                self._refuse(sock, e)
+
+    def _refuse(self, sock: socket.socket, error: Exception) -> None:
+        """Say why, if that can be said at once, and close."""
+        try:
+            if isinstance(error, JournalError) and (sock.family == socket.AF_UNIX or self._tls is None):
+                sock.send(Encoder(HELLO_BYTES_MAX)(Failure(0, *to_wire(error))))
+        except OSError:
+            pass  # it is gone, and needs no reason any more
+        finally:
+            sock.close()
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening in self._listening:
@@ -207,7 +219,7 @@ class Server:
     def _greet(self, sock: socket.socket, address: Any) -> None:
         """A connection: who is it (V2), and is there room?"""
         if len(self.hub.peers) >= self._connections_max:
-            raise AccessDenied(f"there are {self._connections_max} connections")
+            raise Busy(f"there are {self._connections_max} connections already: try again later")
         sock.setblocking(False)
         self.hub.accepted += 1
         grant: Grant | None

@@ -88,6 +88,8 @@ class Feed:
         self._tail = Tail(p, self._acks.position)
         self._is_busy = False
         """A thread reads, or waits."""
+        self._blocks = -1
+        """How much is read at a time; -1: until there is something. Set for who does not wait (polling)."""
 
     # -- iterating ----------------------------------------------------------------------------------------------------
 
@@ -210,10 +212,10 @@ class Feed:
             if page is not None:
                 return page
             self._pages = None
-        if self._is_live and self._tail.is_at_end:
+        if self._is_live and self._tail.is_at_end and self._blocks < 0:
             self._linger()
         try:
-            page = self._tail.page()
+            page = self._tail.page(self._blocks)
             self._read_at = monotonic()
         except StoreClosed:
             self.interrupt()

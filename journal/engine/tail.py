@@ -87,6 +87,8 @@ class Tail:
         """The last page held all that there was to see."""
         self.crossed: list[tuple[Cursor, Cursor]] = []
         """Ends of generations that were passed, with the cursor before the next change; for the caller to clear."""
+        self.is_cut = False
+        """The last page ended before all was read that it might have held."""
         self.passed: list[Run] = []
         """Changes that have no event for this reader, in order; for the caller to clear."""
         self._p = p
@@ -106,9 +108,10 @@ class Tail:
         self._marks: list[_Mark] = []
         """The last pages, so that a failed consumer goes back without a search."""
 
-    def page(self) -> list[Event]:
-        """The next events; none when there is nothing more to see now."""
+    def page(self, blocks: int = -1) -> list[Event]:
+        """The next events; none when there is nothing more to see now, or when so many blocks have none (`is_cut`)."""
         has_looked = False
+        self.is_cut = False
         while True:
             if events := list(islice(self._events, PAGE_EVENTS)):
                 self.at = events[-1].cursor
@@ -122,7 +125,11 @@ class Tail:
                     return []
             if self._fd < 0:
                 self._find()
+            if blocks == 0:
+                self.is_cut = True
+                return []
             self._read()
+            blocks -= 1
 
     def _look(self) -> tuple[int, int]:
         """The last offset to see in the generation that is read, and how far its open segment is written."""

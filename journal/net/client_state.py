@@ -49,11 +49,12 @@ from journal.net.frames import (
     Prove,
     Push,
     Reply,
-    Request,
     Welcome,
+    check_plain,
+    whole_replies,
 )
 from journal.net.handshake import ServerHello, client_hello, read_server_hello
-from journal.net.limits import DEFAULT, FRAME_BYTES_LIMIT, Limits
+from journal.net.limits import DEFAULT, FRAME_BYTES_LIMIT, NESTING_MAX, Limits
 from journal.net.shown import shown
 from journal.net.stream import Stream
 
@@ -73,11 +74,14 @@ class State(Enum):
 class Asked:
     """A request that is not answered."""
 
-    __slots__ = ("by", "command", "data", "is_sent", "request")
+    __slots__ = ("by", "command", "data", "id", "is_sent", "parameters")
 
-    def __init__(self, command: Command, request: Request, data: bytes, by: int | None) -> None:
+    def __init__(
+        self, number: int, command: Command, parameters: Mapping[str, Any], data: bytes, by: int | None
+    ) -> None:
+        self.id = number
         self.command = command
-        self.request = request
+        self.parameters = parameters
         self.data = data
         self.by = by
         """When the program gives up on it."""
@@ -106,12 +110,20 @@ class ClientSession:
         command = command_named(name)
         given = {key: value for key, value in parameters.items() if value is not None}
         command.check(journal, given)
+        try:
+            check_plain(given, NESTING_MAX)
+        except FrameError as e:
+            raise Invalid(f"a request cannot be sent: {e}") from e
+        return self.ask_formed(command, journal, given, None if timeout_ms is None else now + timeout_ms)
+
+    def ask_formed(self, command: Command, journal: str, parameters: dict[str, Any], by: int | None) -> Asked:
+        """A new request by who forms the parameters of its commands: they are not checked here, the daemon does that anyway."""
         if len(self.asked) >= self.in_flight_max:
             raise Busy(f"{len(self.asked)} requests are not answered yet: take answers before asking for more")
-        request = Request(self._last + 1, name, journal, given)
-        asked = Asked(command, request, self._encode(request), None if timeout_ms is None else now + timeout_ms)
-        self._last += 1
-        self.asked[request.id] = asked
+        number = self._last + 1
+        asked = Asked(number, command, parameters, self._encode.request(number, command.name, journal, parameters), by)
+        self._last = number
+        self.asked[number] = asked
         return asked
 
     def reconnected(self, hello: ServerHello) -> list[Event]:
@@ -133,7 +145,7 @@ class ClientSession:
             )
         return events
 
-    def give_up(self) -> list[Event]:
+    def give_up(self) -> list[Failed]:
         """No connection will follow: everything fails; what was never sent as well."""
         return [self._lose(number) for number in list(self.asked)]
 
@@ -144,16 +156,15 @@ class ClientSession:
 
     def time_out(self, late: Asked) -> Failed:
         """A request was not answered in time."""
-        request = late.request
-        del self.asked[request.id]
+        del self.asked[late.id]
         outcome = "whether it is done is unknown" if late.is_sent else "it was never sent"
-        return Failed(request.id, TimedOut(f"{request.command} was not answered in time: {outcome}"))
+        return Failed(late.id, TimedOut(f"{late.command.name} was not answered in time: {outcome}"))
 
     def _lose(self, number: int) -> Failed:
         asked = self.asked.pop(number)
         outcome = "whether it was done is unknown" if asked.is_sent else "it was never sent"
         return Failed(
-            number, ConnectionLost(f"the connection ended before {asked.request.command} was answered: {outcome}")
+            number, ConnectionLost(f"the connection ended before {asked.command.name} was answered: {outcome}")
         )
 
 
@@ -218,12 +229,22 @@ class ClientConnection(Stream):
         asked = self.session.ask(command, journal, parameters, now, timeout_ms)
         if self.state is State.READY:
             self._put_out(asked, now)
-        return asked.request.id
+        return asked.id
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a request can be sent at once: the handshake is over, and nothing else waits to be sent."""
+        return self.state is State.READY and not self.outgoing and not self._is_leaving
+
+    def put_out(self, asked: Asked, sent: int, now: int) -> None:
+        """A request of this session's was given to the socket, which took so many bytes of it."""
+        asked.is_sent = True
+        self._ping_by = now + self._ping_ms
+        if sent < len(asked.data):
+            self._write(asked.data[sent:], now)
 
     def _put_out(self, asked: Asked, now: int) -> None:
-        asked.is_sent = True
-        self._write(asked.data, now)
-        self._ping_by = now + self._ping_ms
+        self.put_out(asked, 0, now)
 
     def credit(self, subscription: int, number: int, now: int) -> None:
         """Take so many more items of a subscription; one that has ended needs none."""
@@ -248,6 +269,13 @@ class ClientConnection(Stream):
         try:
             if not data:
                 raise ConnectionLost("the daemon closed the connection")
+            if self.state is State.READY and not self._decoder.buffered:
+                replies, size = whole_replies(data, self._decoder.bytes_max)
+                for number, result in replies:
+                    self._answer(number, Answered(number, result))
+                if size == len(data):
+                    return self._told()
+                data = data[size:]
             self._decoder.feed(data)
             while self._goes_on() and (frame := self._decoder.next()) is not None:
                 has_taken = True
@@ -351,16 +379,16 @@ class ClientConnection(Stream):
 
     def _answer(self, number: int, event: Answered | Failed) -> None:
         asked = next(iter(self.session.asked.values()), None)
-        if asked is None or asked.request.id != number or not asked.is_sent:
+        if asked is None or asked.id != number or not asked.is_sent:
             raise FrameError(f"an answer to {number}, which is not the oldest request that waits for one")  # R4
-        if isinstance(event, Answered):
+        if asked.command.retry is Retry.CONNECTION and type(event) is Answered:
             self._subscribed(asked, event.result)
         del self.session.asked[number]
         self._events.append(event)
 
     def _subscribed(self, asked: Asked, result: Any) -> None:
         """Know what subscriptions there are."""
-        name, parameters = asked.request.command, asked.request.parameters
+        name, parameters = asked.command.name, asked.parameters
         if name in _OPENS:
             number = result.get("subscription") if type(result) is dict else None
             if type(number) is not int or number in self._credit:

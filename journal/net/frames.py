@@ -122,6 +122,7 @@ Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | By
 KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
+REQUEST = KINDS.index(Request)
 REPLY = KINDS.index(Reply)
 REQUEST = KINDS.index(Request)
 _TYPES: tuple[list[type], ...] = (
@@ -141,6 +142,9 @@ _TEXTS = frozenset({str})
 _COMMAND = COMMAND.fullmatch
 _PLACE = PLACE.fullmatch
 _SCALARS = frozenset({int, str, bytes, bool, float, type(None)})
+_REPLY_HEAD = bytes((0x93, REPLY))
+"""How the body of a reply begins: a list of three, and its kind."""
+_length_at = LENGTH.unpack_from
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
@@ -167,13 +171,20 @@ class Encoder:
         return LENGTH.pack(len(body)) + body
 
     def reply(self, number: int, result: Any) -> bytes:
-        """The bytes of a reply whose result is made here, of plain values: it is not looked through once more."""
+        """The bytes of a reply whose result was made here, of plain values: it is not looked through once more."""
+        return self._plain("reply", (REPLY, number, result))
+
+    def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
+        """The bytes of a request whose parameters were formed here, of plain values."""
+        return self._plain("request", (REQUEST, number, command, journal, parameters))
+
+    def _plain(self, what: str, values: tuple[Any, ...]) -> bytes:
         try:
-            body: bytes = self._pack((REPLY, number, result))
+            body: bytes = self._pack(values)
         except (TypeError, ValueError, OverflowError, RecursionError) as e:
-            raise Invalid(f"a reply cannot be sent: {shown(str(e))}") from e
+            raise Invalid(f"a {what} cannot be sent: {shown(str(e))}") from e
         if len(body) > self.bytes_max:
-            raise self._too_long("reply", len(body))
+            raise self._too_long(what, len(body))
         return LENGTH.pack(len(body)) + body
 
     def _too_long(self, what: str, size: int) -> Invalid:
@@ -262,12 +273,17 @@ class Decoder:
         return 0 < here < 4 or (here >= 4 and here < 4 + int(LENGTH.unpack_from(self._buffer, self._at)[0]))
 
 
-def decode(body: bytes | bytearray) -> Frame:
-    """The frame of a body (F2, F3)."""
+def unpack(body: bytes | bytearray) -> Any:
+    """The value of a body."""
     try:
-        value = msgpack.unpackb(body, ext_hook=_no_ext, max_ext_len=0, max_array_len=min(len(body), LIST_MAX))
+        return msgpack.unpackb(body, ext_hook=_no_ext, max_ext_len=0, max_array_len=min(len(body), LIST_MAX))
     except (ValueError, TypeError, RecursionError, MemoryError, msgpack.UnpackException) as e:
         raise FrameError(f"a frame of {len(body)} bytes is not msgpack as it is used here: {shown(str(e))}") from e
+
+
+def decode(body: bytes | bytearray) -> Frame:
+    """The frame of a body (F2, F3)."""
+    value = unpack(body)
     if type(value) is not list or not value:
         raise FrameError(f"a frame is a list that begins with its kind, not {shown(value)}")
     if value[0] == REQUEST and list(map(type, value)) == _REQUEST_TYPES:  # the usual case
@@ -346,6 +362,28 @@ def _check_numbers(frame: Push | Credit) -> None:
 _CHECKS: tuple[Callable[[Any], None] | None, ...] = (
     None, None, None, _check_request, _check_answer, _check_answer, _check_numbers, _check_numbers, None, None,
 )  # fmt: skip
+
+
+def whole_replies(data: bytes, bytes_max: int) -> tuple[list[tuple[int, Any]], int]:
+    """
+    The replies, by number and result, that data begins with, as far as they are whole, and how many bytes they take. What else is there is
+    for a Decoder to judge. They come to the same as from there, without an object and a call for each step.
+    """
+    found: list[tuple[int, Any]] = []
+    at, size = 0, len(data)
+    while data[at + 4 : at + 6] == _REPLY_HEAD:
+        end = at + 4 + _length_at(data, at)[0]
+        if not at + 4 < end <= min(size, at + 4 + bytes_max):
+            break
+        value = unpack(data[at + 4 : end])
+        _, number, result = value
+        if type(number) is not int or not 0 <= number <= ID_MAX:
+            break
+        if type(result) not in _SCALARS:
+            check_plain(result, NESTING_MAX)
+        found.append((number, result))
+        at = end
+    return found, at
 
 
 def check_plain(value: Any, depth: int) -> None:

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.daemon.logs import JsonFormat, TextFormat, begin_log, end_log, fields_of
+from journal.daemon.logs import JsonFormat, TextFormat, fields_of, logged
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-Log = Callable[..., list[str]]
 
 
 def record(msg: Any, *args: Any, level: int = logging.INFO, error: BaseException | None = None) -> logging.LogRecord:
@@ -26,15 +24,6 @@ def record(msg: Any, *args: Any, level: int = logging.INFO, error: BaseException
     made = logging.LogRecord("journal.daemon", level, "", 0, msg, args, info)
     made.created = 1_700_000_000.25
     return made
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """The root logger as it was."""
-    root = logging.getLogger()
-    level = root.level
-    yield
-    root.setLevel(level)
 
 
 def test_a_line_has_an_event_and_fields() -> None:
@@ -98,7 +87,7 @@ def test_fields_do_not_take_the_place_of_others() -> None:
     assert (found["event"], found["level"], found["event_"], found["time_"]) == ("peer", "INFO", "other", "never")
 
 
-def test_the_systems_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quiet: None) -> None:
+def test_the_systems_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And no time, which it has itself; only when the stream really leads there."""
     with open(tmp_path / "out", "w") as stream:
         found = os.fstat(stream.fileno())
@@ -107,23 +96,22 @@ def test_the_systems_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch, tm
             ("1:1", re.compile(r"\d{4}-.*Z WARNING test late by_ms=5\n")),
         ):
             monkeypatch.setenv("JOURNAL_STREAM", journal)
-            handler = begin_log("text", "info", stream)
-            logging.getLogger("test").warning("late by_ms=%d", 5)
-            end_log(handler)
+            with logged("text", "info", stream):
+                logging.getLogger("test").warning("late by_ms=%d", 5)
             line = (tmp_path / "out").read_text()
             assert line == expected if isinstance(expected, str) else expected.fullmatch(line)
             stream.truncate(0)
             stream.seek(0)
 
 
-def test_levels(quiet: None) -> None:
+def test_levels() -> None:
     """What is below is not written; after the end nothing is."""
-    stream = io.StringIO()
-    handler = begin_log("json", "warning", stream)
-    logging.getLogger("journal.test").info("little")
-    logging.getLogger("journal.test").error("much")
-    end_log(handler)
+    stream, before = io.StringIO(), logging.getLogger().level
+    with logged("json", "warning", stream):
+        logging.getLogger("journal.test").info("little")
+        logging.getLogger("journal.test").error("much")
     logging.getLogger("journal.test").error("more")
+    assert logging.getLogger().level == before
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["much"]
 
 

@@ -19,12 +19,15 @@ from journal.errors import StorageError
 
 CHILD = """
 import os, socket, sys, threading
-from journal.daemon.logs import begin_log
+from journal.daemon.logs import logged
 from journal.daemon.notify import Notify
+from journal.daemon import process as processes
 from journal.daemon.process import Process, signals_held
 from journal.errors import Invalid
 
 mode, address = sys.argv[1:]
+if mode in ("never ends", "close hangs"):
+    processes.PATIENCE_S = 0
 
 class Server:
     addresses = [address]
@@ -59,11 +62,12 @@ def close():
     print("close", flush=True)
     if mode == "close hangs":
         threading.Event().wait()
+    if mode == "close takes time":
+        threading.Event().wait(0.2)  # long enough for the second signal, not for a person
     if mode == "close fails":
         raise Invalid("it cannot be closed")
 
-begin_log("text", "info", sys.stdout)
-with signals_held():
+with logged("text", "info", sys.stdout), signals_held():
     if mode in ("answers", "silent"):
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(address.removeprefix("unix:"))
@@ -139,7 +143,7 @@ def test_the_first_signal_ends_in_good_order(start: Start, signum: signal.Signal
     assert child.heard() == "STOPPING=1"
     code, lines = child.end()
     assert code == 0
-    assert f"stopping signal={signum.name} within_s=7.5" in lines[0]
+    assert f"stop_signal signal={signum.name} within_s=7.5" in lines[0]
     assert lines[1:] == ["stop 7.5", "close", "end"]
 
 
@@ -156,6 +160,18 @@ def test_the_second_signal_ends_at_once(start: Start, mode: str, signum: signal.
     code, lines = child.end()
     assert code == 128 + signum
     assert "ended_at_once" in lines[-1] and "end" not in lines
+
+
+def test_a_signal_that_comes_twice_is_one(start: Start) -> None:
+    """To the process and to its group, within a moment: it still ends in good order."""
+    child = start("close takes time")
+    assert child.heard() == "READY=1"
+    child.process.send_signal(signal.SIGTERM)
+    assert child.heard() == "STOPPING=1"
+    child.process.send_signal(signal.SIGTERM)
+    child.process.send_signal(signal.SIGHUP)
+    code, lines = child.end()
+    assert code == 0 and lines[1:] == ["stop 7.5", "close", "end"]
 
 
 def test_sighup_reads_files_again(start: Start) -> None:

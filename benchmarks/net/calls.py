@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from benchmarks.measure import DATA, Contender, Ratio, Times, interleave, say
+from benchmarks.measure import DATA, Contender, Times, interleave, say
 from benchmarks.net.clients import Crowd
 from benchmarks.net.daemon import Daemon
 from benchmarks.ours import JOURNAL
 from benchmarks.peers import beanstalkd
 from benchmarks.plan import Plan
 from benchmarks.rows.calls import cycle_repeatedly, put_repeatedly
-from benchmarks.table import Row, us
+from benchmarks.table import Row
 
 BATCH = 100
 _numbers = itertools.count()

@@ -57,6 +57,7 @@ class Feeding:
         }
         hub.on_end.append(self._ended)
         hub.on_credit.append(self._credited)
+        hub.on_drain.append(self._drained)
 
     @property
     def count(self) -> int:
@@ -133,6 +134,11 @@ class Feeding:
         if found is not None:
             found.is_pushed = True
             self._news(found)
+
+    def _drained(self, peer: Peer) -> None:
+        for found in self._of.get(peer, {}).values():
+            if found.is_pushed:
+                self._news(found)
 
     def _push(self, found: _Feed) -> None:
         found.is_called = False

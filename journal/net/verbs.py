@@ -165,7 +165,7 @@ READING: tuple[Command, ...] = (
     command("GET", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_KEY,), "entry or null", "The entry with this key."),
     command(
         "GET_MANY", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_need("keys", p.list_of(p.KEY)),), "[entry or null]",
-        "The entries with these keys, in order; fewer than keys when a frame holds no more: ask for the rest.",
+        "The entries with these keys, in order; fewer than keys when it is too much for one reply: ask for the rest.",
     ),
     command(
         "SELECT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (*_SELECT, *_PAGE), _ENTRIES,
@@ -187,7 +187,10 @@ READING: tuple[Command, ...] = (
     command(
         "STATISTICS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "Counters and sizes of a journal.",
     ),
-    command("SETTINGS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "How a journal behaves, with its schema."),
+    command(
+        "SETTINGS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map",
+        "How a journal behaves, with its schema; `union`: all fields that its data may have.",
+    ),
     command("GENERATIONS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "[generation]", "The periods of a journal."),
     command(
         "DISTANCE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("a", p.CURSOR), _need("b", p.CURSOR)), "int",

@@ -216,8 +216,9 @@ FOLLOWING: tuple[Command, ...] = (
             Parameter("copy", p.BOOL), Parameter("flush", p.DURATION), Parameter("unacked_max", p.COUNT),
             Parameter("credit", p.CREDIT),
         ),
-        "{subscription, position: cursor, blank: map or null}",
-        "Opens a feed. With credit its events are pushed; without, FEED_NEXT asks for them.",
+        "{subscription, position: cursor, again: cursor, blank: map or null}",
+        "Opens a feed. With credit its events are pushed; without, FEED_NEXT asks for them. What comes up to `again` was delivered before: "
+        "one at a time.",
     ),
     command(
         "FEED_NEXT", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, _need("n", p.COUNT)),
@@ -229,7 +230,7 @@ FOLLOWING: tuple[Command, ...] = (
     ),
     command(
         "FEED_FAIL", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, Parameter("cursors", p.list_of(p.CURSOR))),
-        "null", "What was not acknowledged comes again, one at a time.",
+        "{again: cursor}", "What was not acknowledged comes again, one at a time, up to that cursor.",
     ),
     command("FEED_CLOSE", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION,), "null", "Ends a feed."),
     command(

@@ -11,13 +11,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from journal.core.cursor import Cursor
 from journal.daemon.feeds import OpenFeed
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import served_of
 from journal.errors import ConnectionLost, JournalError, NotFound
 from journal.net.shown import shown
-from journal.net.values import cursor_from, cursor_to, error_to
+from journal.net.values import error_to
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -86,7 +85,7 @@ class Feeding:
         self._of.setdefault(peer, {})[subscription] = opened
         if opened.is_pushed:
             feed.on_news(partial(self._news, opened))
-        return {"subscription": subscription, "position": cursor_to(feed.position), "blank": feed.blank}
+        return {"subscription": subscription, "position": feed.position, "blank": feed.blank}
 
     def _found(self, peer: Peer, parameters: dict[str, Any]) -> _Feed:
         found = self._of.get(peer, {}).get(parameters["subscription"])
@@ -100,15 +99,11 @@ class Feeding:
         return {"events": events, "is_end": is_end}
 
     def _ack(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
-        found = self._found(peer, parameters)
-        position, unacked = found.feed.ack(_cursors(parameters))
-        if found.is_pushed:
-            self._news(found)  # it may have held back for what was not acknowledged
-        return {"position": cursor_to(position), "unacked": unacked}
+        return self._found(peer, parameters).feed.ack(parameters["cursors"])
 
     def _fail(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         found = self._found(peer, parameters)
-        found.feed.fail(_cursors(parameters))
+        found.feed.fail(parameters.get("cursors"))
         if found.is_pushed:
             self._news(found)
 
@@ -150,7 +145,7 @@ class Feeding:
         items: list[Any] = []
         if found.last is None:
             try:
-                items, is_end = found.feed.next(room)
+                items, is_end = found.feed.ready(room)
             except JournalError as e:
                 log.warning("feed_ended peer=%s error=%s", found.peer.name, shown(str(e)))
                 found.last = [error_to(e)]
@@ -166,7 +161,3 @@ class Feeding:
                 self._hub.work(found.feed.close)
             else:
                 self._news(found)
-
-
-def _cursors(parameters: dict[str, Any]) -> list[Cursor]:
-    return [cursor_from(cursor) for cursor in parameters.get("cursors") or []]

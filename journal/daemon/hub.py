@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from journal.daemon.handlers import FAST, SLOW, STORE_FAST, STORE_SLOW, Handler, TakesLong
+from journal.daemon.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW, Handler, TakesLong
 from journal.daemon.loop import Loop
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import known, served_of
@@ -124,6 +124,8 @@ class Hub:
             return STORE_FAST[command.name](store, parameters, grant)
         if command.name in STORE_SLOW:
             make = partial(STORE_SLOW[command.name], store, parameters, grant)
+        elif command.name in NAMED_SLOW:
+            make = partial(NAMED_SLOW[command.name], store, name, parameters, grant)
         else:
             return self._later(peer, event, SLOW.get(command.name) or FAST[command.name])
         return self.later(peer, number, command.name, make)

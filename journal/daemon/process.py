@@ -4,8 +4,8 @@ The daemon as a process: signals, readiness, and its end.
     begin ──► ready ──► SIGHUP: reload ──► … ──► SIGTERM, SIGINT, or STOP of a client ──► what is in flight ends ──► the store is closed
 
 J1  Signals are waited for, on one thread: none interrupts anything, and without one there is no wake-up but the watchdog's.
-J2  The first SIGTERM or SIGINT ends in good order, within the time for it. A second one, after a moment, ends at once, as a crash would: the
-    store is made for that, and nothing that was acknowledged is lost.
+J2  The first SIGTERM or SIGINT ends in good order, within the time for it. A second one, after a moment, ends at once, as a crash would:
+    the store is made for that, and nothing that was acknowledged is lost.
 J3  A reload takes everything or nothing: what is wrong is logged, and the daemon goes on with what it has.
 """
 

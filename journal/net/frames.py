@@ -122,7 +122,6 @@ Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | By
 KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
-REQUEST = KINDS.index(Request)
 REPLY = KINDS.index(Reply)
 REQUEST = KINDS.index(Request)
 _TYPES: tuple[list[type], ...] = (
@@ -171,34 +170,25 @@ class Encoder:
         return LENGTH.pack(len(body)) + body
 
     def reply(self, number: int, result: Any) -> bytes:
-        """The bytes of a reply whose result is made here, of plain values: it is not looked through once more."""
+        """The bytes of a reply whose result was made here, of plain values: it is not looked through once more."""
+        return self._plain("reply", (REPLY, number, result))
+
+    def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
+        """The bytes of a request whose parameters were formed here, of plain values."""
+        return self._plain("request", (REQUEST, number, command, journal, parameters))
+
+    def _plain(self, what: str, values: tuple[Any, ...]) -> bytes:
         try:
-            body: bytes = self._pack((REPLY, number, result))
+            body: bytes = self._pack(values)
         except (TypeError, ValueError, OverflowError, RecursionError) as e:
-            raise Invalid(f"a reply cannot be sent: {shown(str(e))}") from e
+            raise Invalid(f"a {what} cannot be sent: {shown(str(e))}") from e
         if len(body) > self.bytes_max:
-            raise self._too_long("reply", len(body))
+            raise self._too_long(what, len(body))
         return LENGTH.pack(len(body)) + body
 
     def _too_long(self, what: str, size: int) -> Invalid:
         return Invalid(
             f"a {what} of {size} bytes is more than one frame may have ({self.bytes_max}): send less at a time"
-        )
-
-
-    def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
-        """The bytes of a request whose parameters were formed here: plain values, which are not looked at again."""
-        try:
-            body: bytes = self._pack((REQUEST, number, command, journal, parameters))
-        except (TypeError, ValueError, OverflowError, RecursionError) as e:
-            raise Invalid(f"a request cannot be sent: {shown(str(e))}") from e
-        if len(body) > self.bytes_max:
-            raise self._too_long("request", len(body))
-        return LENGTH.pack(len(body)) + body
-
-    def _too_long(self, name: str, size: int) -> Invalid:
-        return Invalid(
-            f"a {name} of {size} bytes is more than one frame may have ({self.bytes_max}): send less at a time"
         )
 
 

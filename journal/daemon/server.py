@@ -188,8 +188,10 @@ class Server:
         for listening in self._listening:
             listening.setblocking(False)
             self.loop.watch(listening, READ, partial(self._accept, listening))
+        self.store._announce(self, self.addresses)
 
     def _unbind(self) -> None:
+        self.store._announce(self, [])
         listening, self._listening = self._listening, []
         for sock in listening:
             sock.close()

@@ -375,6 +375,11 @@ class Store:
                 self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
         self._catalog.close()
 
+    def _announce(self, server: object, addresses: list[str]) -> None:
+        """A daemon listens here, or no longer: for programs that find the store owned."""
+        if self._owner is not None:
+            self._owner.announce(server, addresses)
+
     def _next_epoch(self) -> int:
         """A number that no daemon of this store had before."""
         with self._lock:

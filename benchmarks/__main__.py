@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | forecast | generations | merged | roles | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | merged | net | roles | peers | profile`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.plan import FULL, QUICK, SECTIONS
+from benchmarks.plan import FULL, NET_SECTIONS, QUICK, SECTIONS
 from benchmarks.table import environment, render, render_measured, write_json
 
 ROWS = ("feed", "forecast", "generations", "merged", "roles")
@@ -42,6 +42,10 @@ def main() -> int:
             rows = getattr(import_module(f"benchmarks.rows.{options.command}"), options.command)
             report = Report()
             report.add(options.command, lambda: rows(directory, plan))
+        elif options.command == "net":
+            from benchmarks.net.report import run as run_net
+
+            report = run_net(directory, plan, options.only)
         else:
             report = run(directory, plan, options.only)
         print(render(report.rows))
@@ -56,13 +60,13 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="How fast the engine is. A report, not a test."
     )
-    parser.add_argument("command", choices=("engine", *ROWS, "peers", "profile"))
+    parser.add_argument("command", choices=("engine", "net", *ROWS, "peers", "profile"))
     parser.add_argument("--quick", action="store_true", help="100,000 entries in place of 1,000,000, and fewer rounds")
     parser.add_argument(
         "--dir", type=Path, default=_disk(), help="where to measure; a directory on the disk in question"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
-    parser.add_argument("--only", choices=SECTIONS, help="one section of `engine`")
+    parser.add_argument("--only", choices=(*SECTIONS, *NET_SECTIONS), help="one section of `engine` or `net`")
     return parser.parse_args()
 
 

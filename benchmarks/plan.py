@@ -31,6 +31,10 @@ class Plan:
     """Of each of two journals, for the load test; `load_per_second` of one for so many seconds, for the steady one."""
     load_per_second: int = 1_000
     load_seconds: int = 10
+    clients: int = 16
+    """Clients of a daemon, each a process; puts of each of them in a round."""
+    client_calls: int = 200
+    client_rounds: int = 15
 
     @property
     def unsynced_calls(self) -> int:
@@ -49,7 +53,10 @@ QUICK = Plan(
     pause_seconds=1.5,
     load_entries=7_500,
     load_seconds=3,
+    client_rounds=5,
 )
 
 SECTIONS = ("synced", "unsynced", "batches", "threads", "memory", "reopen", "waiting", "processing", "future", "pauses")
-"""The parts of the report, for `--only`."""
+"""The parts of `engine`, for `--only`."""
+NET_SECTIONS = ("durable", "single", "groups")
+"""The parts of `net`."""

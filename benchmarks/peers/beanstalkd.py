@@ -19,16 +19,29 @@ from benchmarks.peers.peer import Setting
 _START_SECONDS_MAX = 5.0
 
 
-class _Beanstalkd:
+class Process:
+    """A daemon of its own, with its log in a directory."""
+
     def __init__(self, directory: Path, sync_ms: int) -> None:
-        port = _free_port()
-        command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(directory), "-f", str(sync_ms)]
+        self.port = _free_port()
+        command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(self.port), "-b", str(directory), "-f", str(sync_ms)]
         self._process = subprocess.Popen(command)
         try:
-            self._socket = _connect(port, self._process)
+            _connect(self.port, self._process).close()
         except BaseException:
-            self._stop()
+            self.stop()
             raise
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+class Connection:
+    """A client."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = _connect(port)
         self._buffer = b""
 
     def put(self, data: bytes) -> None:
@@ -52,12 +65,8 @@ class _Beanstalkd:
         if reply != b"DELETED":
             raise RuntimeError(f"beanstalkd answered a delete with {reply!r}")
 
-    def tidy(self) -> None:
-        """It looks after its own log."""
-
     def close(self) -> None:
         self._socket.close()
-        self._stop()
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:
@@ -77,9 +86,20 @@ class _Beanstalkd:
             raise RuntimeError("beanstalkd closed the connection")
         self._buffer += chunk
 
-    def _stop(self) -> None:
-        self._process.terminate()
-        self._process.wait()
+
+class _Beanstalkd(Connection):
+    """A daemon with one client, as the peers are seen."""
+
+    def __init__(self, directory: Path, sync_ms: int) -> None:
+        self._process = Process(directory, sync_ms)
+        super().__init__(self._process.port)
+
+    def tidy(self) -> None:
+        """It looks after its own log."""
+
+    def close(self) -> None:
+        super().close()
+        self._process.stop()
 
 
 def _free_port() -> int:
@@ -89,9 +109,9 @@ def _free_port() -> int:
         return port
 
 
-def _connect(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+def _connect(port: int, process: subprocess.Popen[bytes] | None = None) -> socket.socket:
     deadline = time.monotonic() + _START_SECONDS_MAX
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and (process is None or process.poll() is None):
         with contextlib.suppress(ConnectionRefusedError):
             connected = socket.create_connection(("127.0.0.1", port))
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -100,11 +120,11 @@ def _connect(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
     raise RuntimeError(f"beanstalkd did not start to listen on port {port}")
 
 
-def _missing() -> str | None:
+def missing() -> str | None:
     return None if shutil.which("beanstalkd") else "not installed"
 
 
 SETTINGS = (
-    Setting("beanstalkd -f 0", "synced at put and delete", True, lambda d: _Beanstalkd(d, 0), _missing),
-    Setting("beanstalkd -f 50", "synced every 50 ms", False, lambda d: _Beanstalkd(d, 50), _missing),
+    Setting("beanstalkd -f 0", "synced at put and delete", True, lambda d: _Beanstalkd(d, 0), missing),
+    Setting("beanstalkd -f 50", "synced every 50 ms", False, lambda d: _Beanstalkd(d, 50), missing),
 )

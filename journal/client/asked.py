@@ -21,8 +21,9 @@ def asked(function: Callable[Concatenate[str, P], Call[R]]) -> Callable[Concaten
     """The method of a verb that is one call."""
 
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = self._ask(function(self.name, *args, **kwargs))
-        return result
+        call = function(self.name, *args, **kwargs)
+        result = self._link.ask(call, None if call.is_slow else self._timeout_ms)
+        return call.read(result)
 
     return dressed(method, function)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from journal.client.call import Call, Steps, as_it_is, call, nothing, part_of_list
@@ -14,9 +15,15 @@ from journal.core.limits import GROUP_MAX
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
 from journal.errors import FrameError, Invalid, JournalError
+from journal.net.commands import COMMANDS
 from journal.net.limits import LIST_MAX
 from journal.net.shown import shown
-from journal.net.values import LeaseRow, error_from, lease_from
+from journal.net.values import COLUMNS, LeaseRow, error_from, lease_from
+
+_CLAIM = COMMANDS["CLAIM"]
+_DONE = COMMANDS["DONE"]
+_DUES = int, type(None)
+_TOKEN = COLUMNS["lease"].index("token")
 
 
 class Tokened(Protocol):
@@ -48,7 +55,10 @@ def claim(
 
     Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
     """
-    return call("CLAIM", journal, _read_claim, **_how(consumer, lease, buckets), durability=durability)
+    how = _how(consumer, lease, buckets)
+    if durability is not None:
+        how["durability"] = durability
+    return Call(_CLAIM, journal, how, _read_claim, undo=partial(_undo, journal))
 
 
 def claim_many(
@@ -75,7 +85,9 @@ def _claimed_many(journal: str, n: int, how: dict[str, Any], durability: str | N
     found: list[LeaseRow] = []
     while len(found) < n:
         wanted = min(n - len(found), LIST_MAX)
-        claimed: Claimed = yield call("CLAIM_MANY", journal, _read_claims, n=wanted, **how, durability=durability)
+        claimed: Claimed = yield call(
+            "CLAIM_MANY", journal, _read_claims, n=wanted, **how, durability=durability
+        )._replace(undo=partial(_undo, journal))
         found += claimed.leases
         if len(claimed.leases) < wanted:
             break
@@ -99,12 +111,16 @@ def claim_key(
     key_bytes(key)
     version_number(version)
     how = _how(consumer, lease, None)
-    return call("CLAIM_KEY", journal, lease_from, key=key, version=version, **how, durability=durability)
+    claim = call("CLAIM_KEY", journal, lease_from, key=key, version=version, **how, durability=durability)
+    return claim._replace(undo=partial(_undo, journal))
 
 
 def done(journal: str, token: int | Tokened, *, durability: str | None = None) -> Call[None]:
     """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
-    return call("DONE", journal, nothing, token=token_of(token), durability=durability)
+    given: dict[str, Any] = {"token": token if type(token) is int else token_of(token)}
+    if durability is not None:
+        given["durability"] = durability
+    return Call(_DONE, journal, given, nothing)
 
 
 def done_many(
@@ -197,6 +213,12 @@ def _leases(journal: str, consumer: str | None) -> Steps[list[LeaseRow]]:
             return sorted(found, key=lambda row: (row.deadline, row.token))
 
 
+def _undo(journal: str, result: Any) -> list[Call[Any]]:
+    """Give back what nobody waits for any more."""
+    rows = (result.get("leases") or [result.get("lease")]) if type(result) is dict else [result]
+    return [release(journal, row[_TOKEN]) for row in rows if type(row) is list and len(row) > _TOKEN]
+
+
 def token_of(lease: Any) -> int:
     """The token of a lease, or a token."""
     if type(lease) is int:
@@ -209,13 +231,14 @@ def token_of(lease: Any) -> int:
 
 def _how(consumer: str, lease: DurationLike | None, buckets: Range | None) -> dict[str, Any]:
     """Under which name, for how long, and of what to claim. Without a name: under that of the connection."""
-    if consumer:
-        consumer_name(consumer)
-    return {
-        "consumer": consumer or None,
-        "lease": None if lease is None else lease_ms(lease),
-        "buckets": buckets_text(buckets),
-    }
+    how: dict[str, Any] = {}
+    if consumer != "":
+        how["consumer"] = consumer_name(consumer)
+    if lease is not None:
+        how["lease"] = lease_ms(lease)
+    if buckets is not None:
+        how["buckets"] = buckets_text(buckets)
+    return how
 
 
 def buckets_text(buckets: Range | None) -> str | None:
@@ -226,9 +249,9 @@ def buckets_text(buckets: Range | None) -> str | None:
 
 
 def _read_claim(value: Any) -> Claimed:
-    match value:
-        case {"lease": lease, "next_due": int() | None as next_due}:
-            return Claimed([] if lease is None else [lease_from(lease)], next_due)
+    if type(value) is dict and len(value) == 2 and "lease" in value and type(value.get("next_due", "")) in _DUES:
+        lease = value["lease"]
+        return Claimed([] if lease is None else [lease_from(lease)], value["next_due"])
     raise FrameError(f"{shown(value)} is no answer to CLAIM: it has lease and next_due")
 
 

@@ -11,14 +11,14 @@ L2  What nobody has waited for to its end is undone when its answer comes: a cla
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any, TypeVar
 
 from journal.client.call import Call, Undo
-from journal.client.shared import Shared, now_ms
+from journal.client.shared import NEAR_MS, Shared, now_ms
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
 from journal.errors import JournalError, StoreClosed, TimedOut
 from journal.net.client_state import Asked
-from journal.net.command import Command
 
 R = TypeVar("R")
 
@@ -26,35 +26,30 @@ R = TypeVar("R")
 class Link(Shared):
     """A daemon, as the threads of a program reach it."""
 
-    def call(self, call: Call[R], timeout_ms: int | None = None) -> R:
-        """Ask, and wait for the answer, at most for `timeout_ms`."""
-        return call.read(self.ask(call.command, call.journal, call.parameters, timeout_ms, call.undo))
-
-    def ask(
-        self,
-        command: Command,
-        journal: str,
-        parameters: dict[str, Any],
-        timeout_ms: int | None,
-        undo: Undo | None = None,
-        waiter: Waiter | None = None,
-    ) -> Any:
-        """The result of a request, as it came."""
-        now = now_ms()
+    def ask(self, call: Call[Any], timeout_ms: int | None, waiter: Waiter | None = None) -> Any:
+        """The result of a call, as it came."""
+        now = monotonic_ns() // 1_000_000
+        by = None if timeout_ms is None else now + timeout_ms
         if waiter is None:
-            waiter = Waiter(None if timeout_ms is None else now + timeout_ms)
+            waiter = Waiter(by)
+        if timeout_ms is not None and timeout_ms <= NEAR_MS:
+            waiter.is_near = True
         with self._lock:
             if self._trouble is not None:
                 raise self._trouble
             if len(self._session.asked) >= self._session.in_flight_max:
-                self._wait_for_room(waiter.by)
-            asked = self._send(command, journal, parameters, waiter, waiter.by, now)
-            self._sit(waiter)
+                self._wait_for_room(by)
+            asked = self._send(call, waiter, by, now)
+            if self._has_reader:
+                waiter.sit()
+                self._followers[waiter] = None
+            else:
+                self._has_reader = waiter.is_reader = True
         try:
             self._wait(waiter)
         except BaseException:
             with self._lock:
-                self._abandon(asked, waiter, undo)
+                self._abandon(asked, waiter, call.undo)
             raise
         if waiter.error is not None:
             raise waiter.error
@@ -67,13 +62,14 @@ class Link(Shared):
                 raise self._trouble
             if len(self._session.asked) >= self._session.in_flight_max:
                 self._wait_for_room(None)
-            self._send(call.command, call.journal, call.parameters, Posted(then), None, now_ms())
+            self._send(call, Posted(then), None, now_ms())
 
     def _wait_for_room(self, by: int | None) -> None:
         """Under the lock, which is given up meanwhile: wait until one request fewer is unanswered."""
         session = self._session
         while len(session.asked) >= session.in_flight_max:
             waiter = Waiter(by)
+            waiter.is_near = by is not None
             self._rooms.append(waiter)
             self._sit(waiter)
             self._lock.release()
@@ -106,8 +102,7 @@ class Link(Shared):
     def open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
         """Ask for a subscription: its answer, and where its items will be."""
         opening = Opening(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)
-        result = self.ask(call.command, call.journal, call.parameters, timeout_ms, call.undo, opening)
-        return call.read(result), opening.inbox
+        return call.read(self.ask(call, timeout_ms, opening)), opening.inbox
 
     def shut(self, inbox: Inbox) -> None:
         """Want nothing more of a subscription; what was not taken is forgotten."""
@@ -132,6 +127,7 @@ class Link(Shared):
             if inbox.items or inbox.is_over:
                 return
             waiter = Waiter(None if timeout_ms is None else now_ms() + timeout_ms)
+            waiter.is_near = timeout_ms is not None and timeout_ms <= NEAR_MS
             inbox.waiters.append(waiter)
             self._sit(waiter)
         try:

@@ -8,19 +8,24 @@ from typing import Any
 from journal.client.call import Call, Steps, as_it_is, call
 from journal.core import priority as priorities
 from journal.core.arguments import check_priority, listed, owner_bytes, version_number
+from journal.core.cursor import Cursor
 from journal.core.keys import UserKey, key_bytes
-from journal.core.limits import GROUP_MAX, PRIORITY_MAX
+from journal.core.limits import GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import pack_data
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.errors import Invalid, JournalError
+from journal.net.commands import COMMANDS
 from journal.net.limits import DEFAULT, LIST_MAX
-from journal.net.values import deleted_from, result_from
+from journal.net.values import COLUMNS, deleted_from, result_from
 
 GROUP_BYTES = DEFAULT.frame_bytes_max * 3 // 4
 """What of a group is sent in one frame, by a guess that is never too low for what it leaves free."""
 _ITEM_BYTES = 160
 """The names and numbers of one item."""
+_PUT = COMMANDS["PUT"]
+_COLUMNS = len(COLUMNS["result"])
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
 def put(
@@ -41,6 +46,25 @@ def put(
 
     With a schema the data is checked, and the key may be None when the schema says what forms it.
     """
+    if (
+        type(key) is str
+        and type(priority) is int
+        and process_date is None
+        and delay is None
+        and expiration is None
+        and insertion_date is None
+        and owner is None
+        and key.isascii()
+        and 0 < len(key) <= KEY_BYTES_MAX
+        and 0 <= priority <= PRIORITY_MAX
+    ):
+        # The usual put, without a call for each step.
+        item: dict[str, Any] = {"key": key, "data": pack_data(data)}
+        if priority != priorities.DEFAULT:
+            item["priority"] = priority
+        if durability is not None:
+            item["durability"] = durability
+        return _new(Call, (_PUT, journal, item, one_result, False, None))
     item = _put(key, data, priority, process_date, delay, expiration, insertion_date, owner)
     return call("PUT", journal, one_result, **item, durability=durability)
 
@@ -147,6 +171,10 @@ def delete_many(
 
 def one_result(value: Any) -> PutResult:
     """What a put came to."""
+    if type(value) is list and len(value) == _COLUMNS:
+        outcome, cursor, version, date, priority = value
+        if type(cursor) is list and len(cursor) == 2 and type(cursor[0]) is int and type(cursor[1]) is int:
+            return _new(PutResult, (outcome, _new(Cursor, cursor), version, date, priority))
     result = result_from(value)
     if isinstance(result, JournalError):
         raise result

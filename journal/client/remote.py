@@ -21,7 +21,7 @@ class Remote:
         self._timeout_ms = timeout_ms
 
     def _ask(self, call: Call[R]) -> R:
-        return self._link.call(call, None if call.is_slow else self._timeout_ms)
+        return call.read(self._link.ask(call, None if call.is_slow else self._timeout_ms))
 
     def _walk(self, steps: Steps[R]) -> R:
         try:

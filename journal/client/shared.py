@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 import weakref
 from collections import deque
+from time import monotonic_ns
 from typing import Any
 
 from journal.client.address import Address
@@ -26,15 +26,14 @@ from journal.client.waiting import Inbox, Posted, Waiter
 from journal.errors import ConnectionLost, ForkedStore, JournalError, StorageError, TimedOut
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
-from journal.net.command import Command
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
 
-_LOOK_MS = LOOK_S * 1000
+NEAR_MS = LOOK_S * 2000
 
 
 def now_ms() -> int:
     """Milliseconds of a clock that only runs forward."""
-    return time.monotonic_ns() // 1_000_000
+    return monotonic_ns() // 1_000_000
 
 
 class Shared:
@@ -70,21 +69,14 @@ class Shared:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(
-        self,
-        command: Command,
-        journal: str,
-        parameters: dict[str, Any],
-        told: Waiter | Posted,
-        by: int | None,
-        now: int,
-    ) -> Asked:
+    def _send(self, call: Call[Any], told: Waiter | Posted, by: int | None, now: int) -> Asked:
         """Under the lock: send a request, or leave it for the connection to come."""
-        asked = self._session.ask_formed(command, journal, parameters, by)
+        asked = self._session.ask_formed(call.command, call.journal, call.parameters, by)
         self._waiting[asked.id] = told
-        connection, wire = self._connection, self._wire
-        if connection is not None and wire is not None and connection.state is State.READY:
-            connection.put_out(asked, 0 if connection.outgoing else wire.send(asked.data), now)
+        connection = self._connection
+        if connection is not None and connection.state is State.READY:
+            assert self._wire is not None
+            connection.put_out(asked, 0 if connection.outgoing else self._wire.send(asked.data), now)
             if connection.outgoing:
                 self._flush(now)
         return asked
@@ -99,7 +91,7 @@ class Shared:
         session = self._session
         while self._owed and len(session.asked) < session.in_flight_max and self._trouble is None:
             call = self._owed.popleft()
-            self._send(call.command, call.journal, call.parameters, Posted(_ignore), None, now)
+            self._send(call, Posted(_ignore), None, now)
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
@@ -153,15 +145,17 @@ class Shared:
             return
         self._read_from = wire
         try:
-            is_waiting = connection.outgoing or wire.rest or (mine.by is not None and mine.by - now_ms() < _LOOK_MS)
-            data = self._look(wire, connection, mine) if is_waiting else wire.receive()
+            if mine.is_near or connection.outgoing or wire.rest:
+                data = self._look(wire, connection, mine)
+            else:
+                data = wire.receive()
         finally:
             self._read_from = None
         with self._lock:
             if wire is not self._wire:
                 wire.close()  # somebody else saw its end
                 return
-            now = now_ms()
+            now = monotonic_ns() // 1_000_000
             if data is None:
                 self._tick(now, mine)
             else:
@@ -184,6 +178,7 @@ class Shared:
         if connection is None:
             self._take(self._session.late(now), now)
         self._flush(now)
+        mine.is_near = mine.by is not None and mine.by - now <= NEAR_MS
         if mine.by is not None and mine.by <= now:
             mine.end(error=TimedOut("its time is over"))  # who waits for an answer was told before
 

@@ -17,18 +17,19 @@ from journal.errors import JournalError
 class Waiter:
     """A thread that waits."""
 
-    __slots__ = ("by", "error", "is_done", "is_reader", "lock", "result")
+    is_done = False
+    is_reader = False
+    """Whether it reads for all."""
+    is_near = False
+    """Whether it gives up soon: who reads for it must not wait for long."""
+    lock: Any = None
+    """Held until there is news; only who does not read has one."""
+    result: Any = None
+    error: JournalError | None = None
 
     def __init__(self, by: int | None) -> None:
         self.by = by
         """When it gives up."""
-        self.is_done = False
-        self.is_reader = False
-        """Whether it reads for all."""
-        self.lock: Any = None
-        """Held until there is news; only who does not read has one."""
-        self.result: Any = None
-        self.error: JournalError | None = None
 
     def sit(self) -> None:
         """Wait for others to tell."""
@@ -92,8 +93,6 @@ class Inbox:
 
 class Opening(Waiter):
     """A thread that waits for a subscription, whose items may come at once."""
-
-    __slots__ = ("inbox", "inboxes")
 
     def __init__(self, by: int | None, inboxes: dict[int, Inbox]) -> None:
         super().__init__(by)

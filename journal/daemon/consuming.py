@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from journal.core.buckets import Range
+from journal.daemon.columns import lease_bytes
 from journal.daemon.producing import fitted
 from journal.daemon.served import Served, Wired
 from journal.engine.arguments import part_of
@@ -41,7 +42,7 @@ def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     )
     if lease is None:
         return {"lease": None, "next_due": next_due(served, buckets)}
-    if len(lease[1]) > served.room:
+    if len(lease[1]) > served.data_max and lease_bytes(lease) > served.room:
         raise _given_back(wired, lease, served.room)
     return {"lease": lease, "next_due": None}
 
@@ -58,7 +59,7 @@ def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     )
     if not leases:
         return {"leases": [], "next_due": next_due(served, buckets)}
-    if len(leases[0][1]) > served.room:
+    if len(leases[0][1]) > served.data_max and lease_bytes(leases[0]) > served.room:
         raise _given_back(wired, leases[0], served.room)
     return {"leases": leases, "next_due": None}
 
@@ -110,7 +111,7 @@ def _given_back(wired: Wired, lease: list[Any], room: int) -> Invalid:
     """The reason why an entry cannot be handed out; its lease has ended (C2)."""
     wired.release(lease[5])
     return Invalid(
-        f"the next entry, {shown(lease[0])}, has {len(lease[1])} bytes of data, and {room} can be handed out in a frame: claim it "
+        f"the next entry, {shown(lease[0])}, has {len(lease[1])} bytes of data, and a frame has room for {room}: claim it "
         "in the process that has the store, or let the daemon have larger frames (frame_bytes_max)"
     )
 
@@ -125,7 +126,7 @@ def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:
         lease=get("lease"),
         durability=get("durability"),
     )
-    if len(lease[1]) > served.room:
+    if len(lease[1]) > served.data_max and lease_bytes(lease) > served.room:
         raise _given_back(served.wired, lease, served.room)
     return lease
 

@@ -34,7 +34,7 @@ _MOVE = ("process_date", "delay", "priority", "owner", "version")
 def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """PUT."""
     data = given["data"]
-    if len(data) > served.room:
+    if len(data) > served.data_max:
         raise _too_large(served, given)
     get = given.get
     priority = get("priority")
@@ -55,7 +55,7 @@ def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def create(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CREATE."""
     data = given["data"]
-    if len(data) > served.room:
+    if len(data) > served.data_max:
         raise _too_large(served, given)
     get = given.get
     priority = get("priority")
@@ -94,7 +94,7 @@ def create_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def _puts(served: Served, items: list[dict[str, Any]]) -> list[Put]:
     puts: list[Put] = []
     for item in items:
-        if len(item["data"]) > served.room:
+        if len(item["data"]) > served.data_max:
             raise _too_large(served, item)
         priority = item.get("priority")
         put = Put(item.get("key"), item["data"], priority=_DEFAULT if priority is None else priority)
@@ -152,6 +152,6 @@ def fitted(results: Sequence[Any], room: int) -> list[Any]:
 
 def _too_large(served: Served, given: dict[str, Any]) -> Invalid:
     return Invalid(
-        f"the data of the entry {shown(given.get('key'))} has {len(given['data'])} bytes, and {served.room} can be handed out in "
+        f"the data of the entry {shown(given.get('key'))} has {len(given['data'])} bytes, and {served.data_max} can be handed out in "
         "a frame: put a reference to the data"
     )

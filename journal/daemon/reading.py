@@ -49,9 +49,10 @@ def get(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     found = served.journal._row(key, key_bytes(key))
     if found is None or not (grant is EVERYTHING or may_read(grant)(found[0])):
         return None
-    if len(found[0].data) > served.room:
-        raise too_large(served.room, key, len(found[0].data))
-    return entry_columns(*found)
+    entry = entry_columns(*found)
+    if len(entry[1]) > served.data_max and entry_bytes(entry) > served.room:
+        raise too_large(served.room, key, entry_bytes(entry))
+    return entry
 
 
 def get_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:

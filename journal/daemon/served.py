@@ -26,8 +26,10 @@ from journal.errors import AccessDenied, NotFound
 from journal.net.auth import EVERYTHING, Grant
 from journal.net.shown import shown
 
-BESIDES = 2048
-"""Of a frame, for what is not data of entries: its head; and the key, the names and the dates of one entry."""
+HEAD_BYTES = 256
+"""Of a frame, for what is around the value of a reply or the items of a push."""
+BESIDES_BYTES = 8192 - HEAD_BYTES
+"""For what comes with the data of an entry: its key, the names, the dates, the reason why it was buried."""
 STEP = 16
 """Entries that a claim of many takes at first; it then knows how large they are."""
 GRANTS = 1024
@@ -112,6 +114,8 @@ class Served:
         self.p = journal._p
         self.room = room
         """Bytes that a reply or a push may hold."""
+        self.data_max = room - min(BESIDES_BYTES, room // 2)
+        """Bytes of data that fit into a frame with whatever comes with them."""
         self.wired = Wired(journal, room)
         self._guarded: dict[int, Wired] = {}
         """By the id of its grant, which each of them keeps: a grant is not hashed for each request."""
@@ -135,7 +139,7 @@ class Served:
 
 def room_of(store: Store) -> int:
     """Bytes that a reply or a push may hold."""
-    return store._frame_bytes_max - BESIDES
+    return store._frame_bytes_max - HEAD_BYTES
 
 
 def known(store: Store, name: str) -> Served | None:

@@ -145,6 +145,10 @@ class Server:
         """Other tokens from now on. Connections of identities that are gone or have changed end."""
         self.loop.call(partial(self._reload, dict(tokens)))
 
+    def declared(self, name: str) -> None:
+        """The store has a journal that was not in use before."""
+        self.loop.call(partial(self.watching.declared, name))
+
     def __enter__(self) -> Server:
         return self
 

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from journal.daemon.loop import Timer
 from journal.daemon.peer import Peer
-from journal.daemon.served import Served, served_of
+from journal.daemon.served import Served, known, served_of
 from journal.engine.outlook import outlook
-from journal.errors import JournalError
+from journal.engine.store import Store
+from journal.errors import ConnectionLost, JournalError
+from journal.net.auth import Grant
 from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
 
 if TYPE_CHECKING:
@@ -93,26 +95,21 @@ class Watching:
     # -- who listens --------------------------------------------------------------------------------------------------
 
     def _listen(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
-        now = self.hub.store._time.now()
-        known = parameters.get("listener")
-        if known is not None:
-            return self._listeners.renew(known, peer.connection, now).reply()
-        names: list[str] = parameters["journals"]
-        served = [served_of(self.hub.store, name) for name in names if name != ALL]
-        listener = self._listeners.add(
-            peer.connection,
-            (peer.host, parameters["port"]),
-            names,
-            peer.connection.grant,
-            os.urandom(COOKIE_BYTES),
-            now,
-        )
-        if ALL in names:
-            self._is_for_all = True
-            served = [served_of(self.hub.store, name) for name in self.hub.store.journals()]
+        number_before = parameters.get("listener")
+        if number_before is not None:
+            return self._listeners.renew(number_before, peer.connection, self.hub.store._time.now()).reply()
+        make = partial(_opened, self.hub.store, parameters["journals"], peer.connection.grant)
+        return self.hub.later(peer, number, "LISTEN", make, partial(self._begin, peer, parameters))
+
+    def _begin(self, peer: Peer, parameters: dict[str, Any], served: list[Served]) -> Any:
+        connection, names = peer.connection, parameters["journals"]
+        if connection.is_ended:
+            raise ConnectionLost("the connection has ended")
+        where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
+        listener = self._listeners.add(connection, where, names, connection.grant, cookie, self.hub.store._time.now())
+        self._is_for_all |= ALL in names
         for each in served:
-            if listener.wants(each.journal.name):
-                self.look_soon(self.watch(each))  # what is due already is told at once
+            self.look_soon(self.watch(each))  # what is due already is told at once
         return listener.reply()
 
     def _unlisten(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
@@ -126,8 +123,9 @@ class Watching:
 
     def declared(self, name: str) -> None:
         """There is a new journal: who listens to all listens to it too."""
-        if self._is_for_all and self._listeners.is_wanted(name):
-            self.look_soon(self.watch(served_of(self.hub.store, name)))
+        served = known(self.hub.store, name) if self._is_for_all and self._listeners.is_wanted(name) else None
+        if served is not None:
+            self.look_soon(self.watch(served))
 
     # -- journals -----------------------------------------------------------------------------------------------------
 
@@ -168,9 +166,8 @@ class Watching:
             return
         now = self.hub.store._time.now()
         again = watched.looked_at + BUSY_MS
-        if watched.is_busy and now < again:
-            self._look_at(watched, again if watched.next_due is None else min(again, watched.next_due))
-        else:
+        is_early = watched.is_busy and now < again
+        if not (is_early and self._look_at(watched, min(again, watched.next_due or again))):
             self.look(watched)
 
     def look_soon(self, watched: Watched) -> None:
@@ -204,14 +201,16 @@ class Watching:
         self._listeners.due(watched.name, number, next_due, now)
         self._tell(now)
 
-    def _look_at(self, watched: Watched, date: int) -> None:
+    def _look_at(self, watched: Watched, date: int) -> bool:
+        """Look at a date; False when the clock's owner moves it: then the engine rings."""
         seconds = self.hub.store._time.until(date)
         if watched.timer is not None:
             watched.timer.cancel()
             watched.timer = None
-        if seconds is not None:  # else the clock's owner moves it, and the engine rings
-            at = monotonic() + min(seconds, LOOK_AGAIN_S)
-            watched.timer = self.hub.loop.at(at, partial(self._on_time, watched))
+        if seconds is None:
+            return False
+        watched.timer = self.hub.loop.at(monotonic() + min(seconds, LOOK_AGAIN_S), partial(self._on_time, watched))
+        return True
 
     def _on_time(self, watched: Watched) -> None:
         watched.timer = None
@@ -251,3 +250,9 @@ class Watching:
             self._unwatch(watched)
         for sender in self._sockets.values():
             sender.close()
+
+
+def _opened(store: Store, names: list[str], grant: Grant) -> list[Served]:
+    """On a worker's thread: the journals that somebody wants to hear of."""
+    wanted = store.journals() if ALL in names else names
+    return [served_of(store, name, grant) for name in wanted if grant.may_see(name)]

@@ -180,6 +180,8 @@ class Store:
                 self.merged()
             if settings and not self._is_readonly:
                 self._keeper.call(pipeline.generations.use_schema)
+            for server in list(self._servers):
+                server.declared(name)
             return journal
 
     def journals(self) -> list[str]:

@@ -62,6 +62,9 @@ _OPENS = frozenset({"SUBSCRIBE", "FEED_OPEN"})
 _CLOSES = frozenset({"UNSUBSCRIBE", "FEED_CLOSE"})
 
 
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
+
+
 class State(Enum):
     """Where a connection is."""
 
@@ -271,8 +274,8 @@ class ClientConnection(Stream):
                 raise ConnectionLost("the daemon closed the connection")
             if self.state is State.READY and not self._decoder.buffered:
                 replies, size = whole_replies(data, self._decoder.bytes_max)
-                for number, result in replies:
-                    self._answer(number, Answered(number, result))
+                for reply in replies:
+                    self._answer(reply[0], _new(Answered, reply))
                 if size == len(data):
                     return self._told()
                 data = data[size:]

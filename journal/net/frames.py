@@ -122,7 +122,6 @@ Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | By
 KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
-REQUEST = KINDS.index(Request)
 REPLY = KINDS.index(Reply)
 REQUEST = KINDS.index(Request)
 _TYPES: tuple[list[type], ...] = (

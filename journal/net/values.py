@@ -23,6 +23,7 @@ from journal.net.codes import from_wire, to_wire
 from journal.net.shown import shown
 
 T = TypeVar("T")
+_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
 class LeaseRow(NamedTuple):
@@ -130,7 +131,7 @@ def error_from(value: Any) -> JournalError:
 
 def lease_from(value: Any) -> LeaseRow:
     """A lease from the wire; to the wire it is `list(row)`."""
-    return LeaseRow(*_columns("lease", value))
+    return _new(LeaseRow, _columns("lease", value))
 
 
 def entry_to(entry: Entry) -> list[Any]:

@@ -52,6 +52,8 @@ class TinyDaemon:
         self.daemon = Daemon(server="work", epoch=epoch, sessions=Sessions(), tokens=tokens or {})
         self.asked: list[Requested] = []
         self.peers: dict[int, Peer] = {}
+        self.gone: list[ServerConnection] = []
+        """Connections that were closed."""
         self._calls: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._wake, self._waker = socket.socketpair()
@@ -181,6 +183,7 @@ class TinyDaemon:
             return
         peer.state.receive(b"", now())
         peer.socket.close()
+        self.gone.append(peer.state)
 
 
 def now() -> int:

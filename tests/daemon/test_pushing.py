@@ -1,0 +1,159 @@
+"""Subscriptions: leases over the stream, within the credit, to consumers that are there and answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import journal
+from journal.daemon.pushing import SILENT_MAX
+from journal.errors import NotFound
+from journal.testing import ManualClock
+from tests.daemon.conftest import Connect
+from tests.daemon.wire import Wire
+
+KEY, TOKEN, CONSUMER = 0, 5, 8
+
+
+def subscribe(client: Wire, credit: int, consumer: str = "w", **options: Any) -> int:
+    number: int = client.call("SUBSCRIBE", "pages", consumer=consumer, credit=credit, **options)["subscription"]
+    return number
+
+
+def keys(items: list[Any]) -> list[str]:
+    return [item[KEY] for item in items]
+
+
+def test_leases_come_as_entries_fall_due(connect: Connect, pages: journal.Journal, clock: ManualClock) -> None:
+    """In the order of work, each at its date."""
+    client = connect()
+    subscribe(client, 10)
+    pages.put("later", delay="5s")
+    client.put("b", priority=2)
+    assert keys(client.pushed()) == ["b"]
+    clock.advance(5000)
+    (lease,) = client.pushed()
+    assert (lease[KEY], lease[CONSUMER]) == ("later", "w")
+    client.call("DONE", "pages", token=lease[TOKEN])
+    assert pages.get("later") is None
+
+
+def test_nothing_is_claimed_without_credit(connect: Connect, pages: journal.Journal) -> None:
+    """What nobody has room for waits; more credit brings it."""
+    client = connect()
+    number = subscribe(client, 2)
+    pages.put_many([journal.Put(f"k{n}") for n in range(5)])
+    first = keys(client.pushed(2))
+    assert pages.statistics()["processing"] == 2
+    client.credit(number, 2)
+    assert len({*first, *keys(client.pushed(2))}) == 4
+    client.call("PING")
+    assert pages.statistics()["processing"] == 4
+
+
+def test_entries_are_dealt_in_turn(connect: Connect, pages: journal.Journal) -> None:
+    """Nobody who has more credit takes everything."""
+    clients = [connect() for _ in range(4)]
+    pages.put_many([journal.Put(f"k{n:03}", delay="1s") for n in range(128)])
+    for n, client in enumerate(clients):
+        subscribe(client, 100, f"w{n}")
+    moved = pages.move_many([journal.Move(f"k{n:03}", process_date=pages.now()) for n in range(128)])
+    assert not [result for result in moved if isinstance(result, journal.JournalError)]
+    assert [len(client.pushed(32)) for client in clients] == [32] * 4
+
+
+def test_a_consumer_that_comes_again_gets_its_leases_first(connect: Connect, pages: journal.Journal) -> None:
+    """Before anything new, also if that would come first in the order of work."""
+    client = connect()
+    subscribe(client, 1)
+    pages.put("mine")
+    (lease,) = client.pushed()
+    client.close()
+    pages.put("first", priority=0)
+    again = connect()
+    subscribe(again, 2)
+    first, second = again.pushed(2)
+    assert (first[KEY], first[TOKEN]) == ("mine", lease[TOKEN])
+    assert second[KEY] == "first"
+
+
+def test_a_second_subscription_under_the_same_name_gets_other_work(connect: Connect, pages: journal.Journal) -> None:
+    """What the first one has it keeps."""
+    first, second = connect(), connect()
+    subscribe(first, 1)
+    pages.put("a")
+    assert keys(first.pushed()) == ["a"]
+    subscribe(second, 5)
+    pages.put("b")
+    assert keys(second.pushed()) == ["b"]
+
+
+def test_buckets_are_kept_to(connect: Connect, pages: journal.Journal) -> None:
+    """A subscription to a range gets what is in it."""
+    low, high = connect(), connect()
+    subscribe(low, 100, "low", buckets="0-511")
+    subscribe(high, 100, "high", buckets="512-1023")
+    pages.put_many([journal.Put(f"k{n}") for n in range(40)])
+    got: dict[str, str] = {}
+    while len(got) < 40:
+        for client in (low, high):
+            client.call("PING")
+            for event in [event for event in client.seen if type(event).__name__ == "Pushed"]:
+                client.seen.remove(event)
+                got |= {item[KEY]: item[CONSUMER] for item in event.items}  # type: ignore[union-attr]
+    assert set(got.values()) == {"low", "high"}
+    for name, part in (("low", journal.Range(0, 511)), ("high", journal.Range(512, 1023))):
+        page = pages.select(buckets=part, limit=100)
+        assert {entry.key for entry in page.entries} == {key for key, consumer in got.items() if consumer == name}
+
+
+def test_a_consumer_that_stops_answering_gets_nothing_more(
+    connect: Connect, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Others get it; an answer, also one that comes too late, makes it healthy again."""
+    silent, other = connect(), connect()
+    subscribe(silent, 100, "silent", lease=1000)
+    pages.put("a")
+    lost = []
+    for _ in range(SILENT_MAX):
+        lost += silent.pushed()  # the entry comes back to it as long as it is thought to be there
+        clock.advance(1000)
+    silent.call("PING")
+    assert not silent.seen
+    assert pages.statistics()["processing"] == 0
+    subscribe(other, 1, "other")
+    assert keys(other.pushed()) == ["a"]
+    with pytest.raises(journal.LeaseLost):
+        silent.call("DONE", "pages", token=lost[-1][TOKEN])
+    pages.put("b")
+    assert keys(silent.pushed()) == ["b"]
+
+
+def test_after_unsubscribe_nothing_comes(connect: Connect, pages: journal.Journal) -> None:
+    """What was pushed is still leased."""
+    client = connect()
+    number = subscribe(client, 10)
+    pages.put("a")
+    (lease,) = client.pushed()
+    client.call("UNSUBSCRIBE", "pages", subscription=number)
+    pages.put("b")
+    client.call("PING")
+    assert not client.seen
+    client.call("DONE", "pages", token=lease[TOKEN])
+    with pytest.raises(NotFound, match="subscription"):
+        client.call("UNSUBSCRIBE", "pages", subscription=number)
+
+
+def test_leases_wait_for_the_disk_as_claims_do(tmp_path: Any) -> None:
+    """With claims="full" a lease is pushed when its record is durable."""
+    with journal.open(tmp_path / "s", claims="full") as store:
+        pages = store.journal("pages")
+        with store.serve() as server, Wire(server.addresses[0]) as client:
+            client.welcome()
+            subscribe(client, 3)
+            pages.put_many([journal.Put(f"k{n}") for n in range(3)])
+            items = client.pushed(3)
+            assert pages._p.log.synced == pages._p.log.next_offset - 1
+            for item in items:
+                client.call("DONE", "pages", token=item[TOKEN])

@@ -56,8 +56,8 @@ class RemoteJournal(RemoteLog):
 
     @property
     def schema(self) -> Schema | None:
-        """The fields that the data may have."""
-        return self.settings.schema
+        """All fields that the data may have: the union over the generations that are left."""
+        return self._ask(keeping.schema(self.name))
 
     @property
     def durable_cursor(self) -> Cursor:

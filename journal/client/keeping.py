@@ -22,6 +22,16 @@ def settings(journal: str) -> Call[Settings]:
     return call("SETTINGS", journal, from_map)
 
 
+def schema(journal: str) -> Call[Schema | None]:
+    """All fields that the data may have: the union over the generations that are left."""
+    return call("SETTINGS", journal, _read_union)
+
+
+def _read_union(value: Any) -> Schema | None:
+    union = value.get("union")
+    return None if union is None else Schema.from_dict(union)
+
+
 def declare(journal: str, settings: dict[str, Any]) -> Call[Settings]:
     """Open a journal, or declare it."""
     return call("DECLARE", journal, from_map, settings=_plain(settings))

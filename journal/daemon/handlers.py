@@ -19,7 +19,7 @@ from journal.engine.store import Store
 from journal.net.auth import Grant
 
 __all__ = [
-    "FAST", "NAMED_SLOW", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
+    "FAST", "NAMED_SLOW", "OF_LOGS", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
     "known", "served_of",
 ]  # fmt: skip
 
@@ -85,6 +85,11 @@ NAMED_SLOW: dict[str, NamedHandler] = {
     "DECLARE": keeping.declare,
     "DROP": keeping.drop,
 }
+OF_LOGS = frozenset({
+    "GENERATIONS", "ROTATE", "COMPACT", "DISTANCE", "SHIFT", "LAG", "FEEDS", "FEED_REMOVE", "FEED_MARK", "FEED_SKIP", "FEED_OPEN",
+    "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE",
+})  # fmt: skip
+"""What can be asked of all merged journals together."""
 STORE_FAST: dict[str, StoreHandler] = {}
 STORE_SLOW: dict[str, StoreHandler] = {
     "JOURNALS": lists.journals,

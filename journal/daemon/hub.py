@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from journal.daemon.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW, Handler, TakesLong
+from journal.core.settings import MERGED
+from journal.daemon.handlers import FAST, NAMED_SLOW, OF_LOGS, SLOW, STORE_FAST, STORE_SLOW, Handler, TakesLong
 from journal.daemon.loop import Loop
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import known, served_of
@@ -27,7 +28,7 @@ from journal.daemon.settling import Answer, Settling
 from journal.engine.deferred import deferred
 from journal.engine.pipeline import Pipeline
 from journal.engine.store import Store
-from journal.errors import JournalError
+from journal.errors import Invalid, JournalError
 from journal.net.auth import Grant
 from journal.net.events import Requested
 from journal.net.server_state import ServerConnection
@@ -117,6 +118,8 @@ class Hub:
     def _make(self, peer: Peer, event: Requested) -> Any:
         """A request that is not one of the usual ones."""
         number, command, name, parameters = event
+        if name == MERGED and command.name not in OF_LOGS:
+            raise Invalid(f"{command.name} is for one journal, not for all merged ones together")
         own = self.own.get(command.name)
         if own is not None:
             return own(peer, number, name, parameters)

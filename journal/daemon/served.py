@@ -12,14 +12,16 @@ S3  What is taken by a claim fits into a frame: the rest of what was due is not 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.core.rows import Row
+from journal.core.settings import MERGED
 from journal.daemon.columns import LEASE_BYTES, lease_columns, text_bytes
 from journal.daemon.packed import check_packed, checked_packed
 from journal.engine.journal import Journal
 from journal.engine.leases import Held
+from journal.engine.merged_journals import MergedJournals
 from journal.engine.order import Order
 from journal.engine.store import Store
 from journal.errors import AccessDenied, NotFound
@@ -137,6 +139,15 @@ class Served:
         return guarded
 
 
+class ServedLog:
+    """All merged journals together, under the name MERGED: their log, for the commands about logs (handlers.OF_LOGS)."""
+
+    def __init__(self, merged: MergedJournals, room: int) -> None:
+        self.journal = merged
+        self.p = merged._p
+        self.room = room
+
+
 def room_of(store: Store) -> int:
     """Bytes that a reply or a push may hold."""
     return store._frame_bytes_max - HEAD_BYTES
@@ -156,6 +167,8 @@ def known(store: Store, name: str) -> Served | None:
 def served_of(store: Store, name: str, grant: Grant = EVERYTHING) -> Served:
     """The journal of this name; opened, which may take long, when nobody has used it yet. It is never declared here."""
     served = known(store, name)
+    if served is None and name == MERGED and store._has_merged():
+        return cast(Served, ServedLog(store.merged(), room_of(store)))
     if served is None:
         names = store.journals()
         if name not in names:

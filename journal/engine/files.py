@@ -161,7 +161,9 @@ class OwnerLock:
             self._announced.pop(who, None)
             if addresses:
                 self._announced[who] = addresses
-            lines = "".join(f"{address}\n" for each in self._announced.values() for address in each if "\n" not in address)
+            lines = "".join(
+                f"{address}\n" for each in self._announced.values() for address in each if "\n" not in address
+            )
             if self._fd < 0:
                 return
             try:

@@ -407,6 +407,9 @@ class Store:
             "forked child must open the store itself after the parent has closed it, or work through the parent"
         )
         self._lock = threading.RLock()
+        for server in self._servers:
+            server.abandon_after_fork()
+        self._servers.clear()
         self._peers.lock = threading.Lock()
         for journal in self._journals.values():
             if not isinstance(journal._p, Member):

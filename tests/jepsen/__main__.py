@@ -12,7 +12,10 @@ import sys
 from tests.jepsen import mutants, rounds
 
 CAMPAIGNS = {
-    "rounds": (rounds, "clients of a disturbed daemon: nothing lost, nothing unexpected, nothing twice without a reason"),
+    "rounds": (
+        rounds,
+        "clients of a disturbed daemon: nothing lost, nothing unexpected, nothing twice without a reason",
+    ),
     "mutants": (mutants, "break the daemon on purpose: the checker must notice"),
 }
 

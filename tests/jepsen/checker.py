@@ -11,8 +11,8 @@ Q2  Unexpected = 0. What comes out was put by a call that had begun by then and 
 Q3  One holder at a time. When a key is handed out again, the lease before it was over by the daemon's own clock (its start is not before
     the other's deadline, extensions counted), or its holder had begun to release it, or had begun to finish it while the put may have
     been made again.
-Q4  Finished once. A key has no more acknowledged `done`s than its put may have been made, and after that many it is not handed out any more.
-Q5  A put or create that was made once is answered with "inserted"; a create is refused with KeyExists only when it may have been made before.
+Q4  Finished once. A key has no more acknowledged `done`s than its put may have been made, and after that many it is not handed out again.
+Q5  A put or create that was made once is answered with "inserted"; one is refused with KeyExists only when it may have been made before.
 Q6  Nothing goes back. Tokens are handed out once, to one client. A claim that begins after another has ended has higher tokens; a put that
     begins after another has ended has a later cursor; of one and the same put each lease has a higher version than the one before.
 Q7  Every refusal is one of those that a well-behaved client can meet, and nothing failed in a way that was not foreseen.
@@ -27,6 +27,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.jepsen.history import Note, Op
 
@@ -91,7 +92,8 @@ class Verdict:
     def lines(self) -> list[str]:
         """What was broken, the first of each kind."""
         return [
-            f"{promise}: {text}" + (f" (and {len(texts) - SHOWN} more)" if n == SHOWN - 1 and len(texts) > SHOWN else "")
+            f"{promise}: {text}"
+            + (f" (and {len(texts) - SHOWN} more)" if n == SHOWN - 1 and len(texts) > SHOWN else "")
             for promise, texts in sorted(self.violations.items())
             for n, text in enumerate(texts[:SHOWN])
         ]
@@ -226,7 +228,7 @@ class _Judge:
         """Q3, and Q6 for versions."""
         leases = sorted(self.leases[key], key=lambda lease: lease.token)
         is_made_once = self.made(key) == 1
-        for before, after in zip(leases, leases[1:], strict=False):
+        for before, after in pairwise(leases):
             reason = self._reason(before, after, is_made_once)
             if reason is None:
                 self.said.blame("Q3", f"{_shown(after)} is given out while it is held: {_shown(before)}")
@@ -252,10 +254,12 @@ class _Judge:
             if op.outcome == "ok":
                 first[token] = min(op.ended, first.get(token, op.ended))
         made = self.made(key)
+        if not made:
+            return  # that is Q2's
         if len(first) > made:
             self.said.blame("Q4", f"{key} was finished {len(first)} times, and put {made} times at most")
             self.said.counts["finished again"] += 1
-        elif len(first) == made and made:
+        elif len(first) == made:
             last = max(first.values())
             for lease in self.leases[key]:
                 if lease.op.begun > last and lease.token not in first:
@@ -282,7 +286,9 @@ class _Judge:
                 claims[id(lease.op)].append(token)
         by_id = {id(lease.op): lease.op for lease in self.by_token.values()}
         self._grows("token", [(by_id[number], min(tokens), max(tokens)) for number, tokens in claims.items()])
-        cursors = [(put.op, put.cursor, put.cursor) for puts in self.puts.values() for put in puts if put.outcome == "ok"]
+        cursors = [
+            (put.op, put.cursor, put.cursor) for puts in self.puts.values() for put in puts if put.outcome == "ok"
+        ]
         self._grows("cursor", cursors)
 
     def _grows(self, what: str, found: list[tuple[Op, object, object]]) -> None:
@@ -295,7 +301,9 @@ class _Judge:
                 highest = ended[at][2] if highest is None else max(highest, ended[at][2])  # type: ignore[type-var]
                 at += 1
             if highest is not None and low <= highest:  # type: ignore[operator]
-                self.said.blame("Q6", f"the {what} of {op.client} {op.verb} is {low}, and an earlier call had {highest}")
+                self.said.blame(
+                    "Q6", f"the {what} of {op.client} {op.verb} is {low}, and an earlier call had {highest}"
+                )
 
 
 def _who(op: Op) -> str:

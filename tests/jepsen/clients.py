@@ -179,7 +179,9 @@ class Consumer(Client):
 
     def _done_many(self, pages: Any, leases: list[Any]) -> None:
         asked = [[each.key, each.token] for each in leases]
-        self.history.call("done_many", asked, lambda: pages.done_many(leases), lambda errors: [e and described(e) for e in errors])
+        self.history.call(
+            "done_many", asked, lambda: pages.done_many(leases), lambda errors: [e and described(e) for e in errors]
+        )
 
     def _handle(self, pages: Any, lease: Any) -> None:
         kind = self.chance.random()

@@ -143,4 +143,3 @@ def read_histories(paths: Iterable[Path]) -> tuple[list[Op], list[Note]]:
 def errors_of(ops: Iterable[Op]) -> Iterator[str]:
     """The classes of the errors that calls ended with."""
     return (op.error.partition(":")[0] for op in ops if op.error)
-

@@ -1,8 +1,8 @@
 """
 The checker proves itself: daemons that are wrong on purpose, each of which it must catch, by the promise that is broken.
 
-A mutant is a patch, made in the process of the daemon before it serves: `python -m tests.jepsen.mutants NAME serve STORE …`. When the daemon
-changes and a patch no longer fits, `install` fails loudly, and so does the round.
+A mutant is a patch, made in the process of the daemon before it serves: `python -m tests.jepsen.mutants NAME serve STORE …`. When the
+daemon changes and a patch no longer fits, `install` fails loudly, and so does the round.
 """
 
 from __future__ import annotations
@@ -213,7 +213,9 @@ def is_caught(name: str, seed: int, rounds: int, seconds: float) -> str | None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the campaign."""
-    parser.add_argument("--only", choices=sorted(MUTANTS), action="append", help="one mutant; may be repeated (default: all)")
+    parser.add_argument(
+        "--only", choices=sorted(MUTANTS), action="append", help="one mutant; may be repeated (default: all)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="where the random choices begin (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of disturbance in a round (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=8, help="give up on a mutant after so many (default %(default)s)")

@@ -27,7 +27,7 @@ from tests.jepsen.history import History, described, read_histories
 from tests.jepsen.nemesis import Crew, Member, Nemesis
 from tests.jepsen.serving import Failed, Serving
 
-SECONDS = 2.0
+SECONDS = 1.6
 PRODUCERS = CONSUMERS = 4
 DRAIN_S = 20.0
 END_S = 40.0
@@ -120,7 +120,9 @@ def _drain(serving: Serving, history: History) -> list[str]:
             by = monotonic() + DRAIN_S
             while pages.count():
                 if monotonic() > by:
-                    return [f"after {DRAIN_S} s of draining {pages.count()} entries are left: {pages.select(limit=5).entries}"]
+                    return [
+                        f"after {DRAIN_S} s of draining {pages.count()} entries are left: {pages.select(limit=5).entries}"
+                    ]
                 _drain_some(pages, history)
             return [f"check over the wire: {problem}" for problem in store.check(deep=True)] + _flags(store)
     except journal.JournalError as e:
@@ -180,8 +182,15 @@ def campaign(
         if not verdict.is_good:
             again = f"python -m tests.jepsen --first {number} --rounds 1 --seed {seed} --seconds {seconds}"
             again += f" --mutant {mutant}" if mutant else ""
-            return [*verdict.lines(), f"round {number}, {' '.join(outcome.disturbed)}", f"reproduce: {again}", f"evidence in {evidence}"]
-        progress.tell(f"{number + 1 - first} of {rounds} rounds, {counts['puts ok']} puts acknowledged, {sum(disturbed.values())} disturbances")
+            return [
+                *verdict.lines(),
+                f"round {number}, {' '.join(outcome.disturbed)}",
+                f"reproduce: {again}",
+                f"evidence in {evidence}",
+            ]
+        progress.tell(
+            f"{number + 1 - first} of {rounds} rounds, {counts['puts ok']} puts acknowledged, {sum(disturbed.values())} disturbances"
+        )
     progress.tell(report(rounds, counts, repeated, disturbed), is_last=True)
     return []
 
@@ -202,8 +211,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=20, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="where the random choices begin (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of disturbance in a round (default %(default)s)")
-    parser.add_argument("--only", action="append", default=[], help="one kind of disturbance; may be repeated (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of disturbance in a round (default %(default)s)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], help="one kind of disturbance; may be repeated (default: all)"
+    )
     parser.add_argument("--mutant", help="break the daemon in this way: it must be found")
     parser.add_argument("--keep", action="store_true", help="keep the stores and histories of all rounds")
 
@@ -211,10 +224,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(given: argparse.Namespace) -> int:
     """From the command line."""
     broken = campaign(
-        given.rounds, given.seed, given.seconds, mutant=given.mutant, only=tuple(given.only), is_kept=given.keep,
+        given.rounds,
+        given.seed,
+        given.seconds,
+        mutant=given.mutant,
+        only=tuple(given.only),
+        is_kept=given.keep,
         first=given.first,
     )
     for line in broken:
         print(f"VIOLATION: {line}" if line.startswith("Q") else f"  {line}")
     return 1 if broken else 0
-

@@ -75,7 +75,7 @@ class Serving:
             sys.executable, "-m", *module, "serve", str(self.store), "--tcp", f"127.0.0.1:{self.port}", "--tokens",
             str(self.tokens), "--ready-fd", str(told), *self._options,
         ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=PROJECT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told]

@@ -39,6 +39,7 @@ from journal.cli import (
     stat,
     tokens,
 )
+from journal.cli.common import STORE_HELP
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
@@ -65,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
                 module.arguments(one, verb)
                 _finish(one, run)
         else:
-            sub.add_argument("store", metavar="STORE", help="the store's directory")
+            sub.add_argument("store", metavar="STORE", help=getattr(module, "STORE", STORE_HELP))
             module.arguments(sub)
             _finish(sub, module.run)
     return top

@@ -25,6 +25,7 @@ from journal.net.tls import client_context
 
 AnyStore = journal.Store | RemoteStore
 AnyJournal = journal.Journal | RemoteJournal
+STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://HOST:PORT, tls://HOST:PORT"
 
 
 def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto") -> AnyStore:

@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 import journal
-from journal.cli.common import AnyJournal, date, journal_argument, open_existing, open_journal, show
+from journal.cli.common import STORE_HELP, AnyJournal, date, journal_argument, open_existing, open_journal, show
 from journal.cli.log import place
 from journal.engine.consumers import FeedView
 from journal.errors import NotFound, Refused
@@ -19,7 +19,7 @@ from journal.errors import NotFound, Refused
 
 def arguments(sub: argparse.ArgumentParser, verb: str) -> None:
     """Declare those of a verb."""
-    sub.add_argument("store", metavar="STORE", help="the store's directory")
+    sub.add_argument("store", metavar="STORE", help=STORE_HELP)
     journal_argument(sub)
     if verb != "list":
         sub.add_argument("consumer", metavar="CONSUMER", help="the feed consumer's name")

@@ -39,6 +39,7 @@ from journal.net.tokens import Token
 
 log = logging.getLogger("journal.daemon")
 
+STORE = "the store's directory; made when it is not there"
 _LIMITS = {
     "frame_bytes_max": "the longest frame, in bytes",
     "in_flight_max": "requests of a connection that are not answered yet; more are not read",

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 import journal
 from journal.cli import COMMANDS
 from journal.daemon.tokenfile import add_token, read_tokens
+from journal.engine.files import announced
 from tests.cli.conftest import Ran, Run
 from tests.daemon.serving import serving
 
@@ -40,7 +43,7 @@ STORIES: dict[str, list[str]] = {
     "generations": ["generations S pages", "generations S none"],
     "rotate": ["rotate S pages", "put S pages new", "generations S pages"],
     "compact": ["compact S log", "compact S pages"],
-    "forecast": ["forecast S pages --rate 10 --horizon 2h", "forecast S pages --step 0", "forecast S pages --consumers 2"],
+    "forecast": ["forecast S pages --rate 10 --since 3999999000000", "forecast S pages --step 0", "forecast S pages --consumers 2"],
     "drop": ["drop S mail --yes", "ls S", "drop S mail --yes", "drop S pages"],
     "feed": ["feed list S pages", "feed show S pages audit", "feed next S pages audit", "feed next S pages audit"],
     "feed, positions": [
@@ -60,7 +63,7 @@ VOLATILE = {
 
 def make(path: Path) -> None:
     """A store with something of everything."""
-    with journal.open(path) as store:
+    with journal.open(path, durability="none") as store:
         pages = store.journal("pages")
         with pages.feed(consumer="audit", live=False) as feed:
             assert list(feed) == []
@@ -69,7 +72,7 @@ def make(path: Path) -> None:
         assert lease is not None
         lease.bury("unreadable")
         pages.put("a", {"uri": "/a"}, priority=10)
-        pages.put("b", delay="1h", owner="group")
+        pages.put("b", process_date=4_000_000_000_000, owner="group")
         pages.put(b"\xff", b"\0\1", priority=20)
         pages.raise_flag("look", "at this")
         store.journal("mail").put("m")
@@ -96,14 +99,14 @@ def owned(path: Path, how: str) -> Iterator[str]:
         assert store.check() == []
 
 
-def told(run: Run, where: str, story: list[str], *options: str) -> list[Any]:
+def told(run: Run, path: Path, where: str, story: list[str], *options: str) -> list[Any]:
     """What the commands of a story answer."""
     claimed: list[str] = []
     answers = []
     for line in story:
         words = [where if word == "S" else word for word in line.format(0, *claimed).split()]
         ran = run(*words, *options)
-        answers.append((line, ran.code, plain(ran, where)))
+        answers.append((line, ran.code, plain(ran, path, where)))
         if words[0] == "claim" and not claimed:
             claimed = tokens_in(ran)
     return answers
@@ -113,39 +116,44 @@ def tokens_in(ran: Ran) -> list[str]:
     return [json.loads(line)["token"] if line[0] == "{" else line.split()[0] for line in ran.out.splitlines()]
 
 
-def plain(ran: Ran, where: str) -> Any:
+def plain(ran: Ran, *places: object) -> Any:
     """An answer without what the time, the place or the opening puts into it."""
     lines = (ran.out + ran.err).splitlines()
-    return [steady(json.loads(line), where) if line.startswith("{") else words(line, where) for line in lines]
+    return [steady(json.loads(line), *places) if line.startswith("{") else words(line, *places) for line in lines]
 
 
-def steady(value: Any, where: str) -> Any:
+def steady(value: Any, *places: object) -> Any:
     if isinstance(value, dict):
-        return {key: ... if key in VOLATILE else steady(inner, where) for key, inner in value.items()}
+        return {key: ... if key in VOLATILE else steady(inner, *places) for key, inner in value.items()}
     if isinstance(value, list):
-        return [steady(inner, where) for inner in value]
+        return [steady(inner, *places) for inner in value]
     if isinstance(value, str):
-        return words(value, where)
+        return words(value, *places)
     return "date" if isinstance(value, int) and value > 10**12 else value
 
 
-def words(line: str, where: str) -> str:
+def words(line: str, *places: object) -> str:
     line = re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "DATE", line)
     line = re.sub(r"\b\d{12,}\b(?!-)", "NUMBER", line)
     line = re.sub(r"\b\d+ bytes|holds \d+|opened \d+ times", "SIZE", line)
     line = re.sub(r"  (\w*(?:bytes|syncs|checkpoints?|offset)\w*) +\d+", r"\1 SIZE", line)
-    return line.replace(where, "S").replace("in the daemon's store", "in S")
+    for place in places:
+        line = line.replace(str(place), "S")
+    return line.replace("in the daemon's store", "in S")
 
 
-@pytest.mark.parametrize("how", ["served", "elsewhere", "tcp"])
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize(
+    ("story", "how", "form"),
+    [
+        *((story, "served", form) for story in STORIES for form in ("text", "json")),
+        *((story, "tcp", "json") for story in STORIES if story != "log"),  # which is read from its files
+        *((story, "elsewhere", "text") for story in ("put", "check", "stat")),
+    ],
+)
 def test_a_command_works_both_ways(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: str, options: tuple[str, ...], how: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: str, how: str, form: str
 ) -> None:
     """Output and exit code are the same, whoever owns the store."""
-    if how == "tcp" and story == "log":
-        pytest.skip("a log is read from its files")
     answers = []
     for place in ("alone", how):
         make(tmp_path / place)
@@ -153,7 +161,7 @@ def test_a_command_works_both_ways(
             if place == "tcp":
                 token = read_tokens(tmp_path / place / "_tokens")["keeper"].secret.hex()
                 monkeypatch.setenv("JOURNAL_TOKEN", f"keeper:{token}")
-            answers.append(told(run, where, STORIES[story], *options))
+            answers.append(told(run, tmp_path / place, where, STORIES[story], *(["--json"] if form == "json" else [])))
             monkeypatch.delenv("JOURNAL_TOKEN", raising=False)
     assert answers[1] == answers[0]
 
@@ -168,3 +176,119 @@ def test_every_command_is_in_a_story() -> None:
         for verb in getattr(module, "VERBS", {}):
             assert (name, verb) in told
         assert any(command == name for command, _ in told), name
+
+
+# --- who owns a store, and does not answer ----------------------------------------------------------------------------
+
+CHANGES = ["put S pages x", "claim S pages", "done S pages 5", "rotate S pages", "flags S --lower"]
+LOOKS = ["peek S pages a", "ls S", "stat S", "flags S", "check S", "generations S pages", "feed list S pages"]
+
+
+@pytest.mark.parametrize("left", ["nothing", "socket"])
+def test_an_owner_that_is_no_daemon(run: Run, tmp_path: Path, left: str) -> None:
+    """What changes is refused, with the owner's pid and what to do; a look at the files is still taken."""
+    path = tmp_path / "s"
+    make(path)
+    if left == "socket":
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(path / "SOCKET"))
+    with in_another_process(path) as pid:
+        for line in CHANGES:
+            ran = run(*(path if word == "S" else word for word in line.split()))
+            assert (ran.code, ran.out) == (1, ""), line
+            assert f"process {pid}, which listens nowhere" in ran.err and "journal serve" in ran.err
+        for line in LOOKS:
+            ran = run(*(path if word == "S" else word for word in line.split()))
+            assert ran.code == 0, (line, ran.err)
+
+
+OWN = """
+import sys, journal
+with journal.open(sys.argv[1]) as store:
+    store.journal("pages")
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def in_another_process(path: Path) -> Iterator[int]:
+    """The pid of a process that owns a store and serves nobody."""
+    owner = subprocess.Popen([sys.executable, "-c", OWN, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert owner.stdin is not None and owner.stdout is not None
+    assert owner.stdout.readline() == b"open\n"
+    yield owner.pid
+    owner.stdin.close()
+    assert owner.wait(30) == 0
+    owner.stdout.close()
+
+
+def test_a_daemon_that_has_stopped_listening(run: Run, tmp_path: Path) -> None:
+    """Its store is open in another process still: it says so, and nobody waits."""
+    path = tmp_path / "s"
+    make(path)
+    with journal.open(path) as store:
+        server = store.serve()
+        assert run("put", path, "pages", "x").code == 0
+        server.stop()
+        server.join()
+        assert announced(path) == []
+        ran = run("put", path, "pages", "y")
+        assert ran.code == 1 and f"process {os.getpid()}, which listens nowhere" in ran.err
+        assert store.journal("pages").get("y") is None
+
+
+def test_what_a_killed_daemon_announced_does_not_count(run: Run, tmp_path: Path) -> None:
+    """The lock went with it: commands open the store themselves."""
+    path = tmp_path / "s"
+    make(path)
+    with serving(path) as daemon:
+        assert announced(path) == daemon.addresses
+        assert run("put", path, "pages", "x").code == 0
+        daemon.kill()
+    assert announced(path) == daemon.addresses
+    assert run("put", path, "pages", "y").code == 0
+    assert announced(path) == []
+    assert run("peek", path, "pages", "x").code == 0
+
+
+def test_a_daemon_of_its_own(run: Run, tmp_path: Path) -> None:
+    """`journal serve` and the others, each a process, as they are used."""
+    path = tmp_path / "s"
+    make(path)
+    with serving(path, "--unix", tmp_path / "here"):
+        ran = subprocess.run(
+            [sys.executable, "-m", "journal", "put", path, "pages", "x", "5"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.startswith("inserted")
+        assert run("peek", f"unix:{tmp_path / 'here'}", "pages", "x", "--json").json[0]["data"] == 5
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "said"),
+    [
+        ("unix:/nowhere/SOCKET", 1, "no daemon at unix:/nowhere/SOCKET"),
+        ("tcp://127.0.0.1:1", 1, "no daemon at tcp://127.0.0.1:1"),
+        ("tcp://127.0.0.1", 2, "HOST:PORT"),
+        ("tls://nowhere", 2, "HOST:PORT"),
+    ],
+)
+def test_an_address_where_nobody_is(run: Run, word: str, code: int, said: str) -> None:
+    """The error names it, at once."""
+    ran = run("put", word, "pages", "x")
+    assert (ran.code, ran.out) == (code, "") and said in ran.err
+
+
+def test_a_token_that_is_wrong(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or none at all: refused, and nothing was changed."""
+    path = tmp_path / "s"
+    make(path)
+    with owned(path, "tcp") as where:
+        for token in ("keeper:" + "00" * 32, None, "nobody"):
+            monkeypatch.setenv("JOURNAL_TOKEN", token) if token else monkeypatch.delenv("JOURNAL_TOKEN", raising=False)
+            ran = run("put", where, "pages", "x")
+            assert ran.code in (1, 2) and ran.out == "" and "0000" not in ran.err
+    assert run("peek", path, "pages", "x").code == 1

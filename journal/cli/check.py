@@ -1,7 +1,8 @@
 """
 Recompute every index, counter and invariant from the entries and the log, and list what differs.
 
-A store that nobody owns is checked whole, page by page; of one in use, what its last checkpoint committed.
+A store that nobody owns is checked whole, page by page; one that a daemon serves, by the daemon, but for its pages; of one that
+another process owns, what its last checkpoint committed.
 Exits with 1 when something is wrong.
 """
 
@@ -9,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 
-import journal
 from journal.cli.common import open_existing, show
-from journal.errors import StoreDamaged, StoreLocked
+from journal.errors import StoreDamaged
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
@@ -22,11 +22,7 @@ def arguments(sub: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check."""
     try:
-        try:
-            store = open_existing(args.store, verify="full")
-        except StoreLocked:
-            store = journal.open(args.store, readonly=True)
-        with store:
+        with open_existing(args.store, readonly_too=True, verify="full") as store:
             found = store.check(deep=args.deep)
     except StoreDamaged as e:
         found = [str(e)]

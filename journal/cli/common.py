@@ -1,4 +1,8 @@
-"""What the commands share: keys and data from words, values as text or JSON, a store that another process may own."""
+"""
+What the commands share: keys and data from words, values as text or JSON, a store that another process may own.
+
+C1  A command works the same on a store that nobody owns and on one that a daemon serves: whoever owns it is asked.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,87 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import journal
+from journal.client.journal import RemoteJournal
+from journal.client.lease import RemoteLease
+from journal.client.store import RemoteStore
 from journal.core.keys import UserKey
-from journal.errors import Invalid, NotFound, StoreLocked
+from journal.engine.files import announced
+from journal.errors import ConnectionLost, Invalid, NotFound, StoreLocked
+from journal.net.tls import client_context
+
+AnyStore = journal.Store | RemoteStore
+AnyJournal = journal.Journal | RemoteJournal
 
 
-def open_existing(path: str, *, readonly_too: bool = False, verify: str = "auto") -> journal.Store:
-    """The store at a path, which must be there; a look at it when another process owns it and a look is enough."""
-    if not os.path.isdir(os.path.join(path, "catalog")):
-        raise NotFound(f"{path} is not a store: make one with `journal put {path} JOURNAL KEY`")
+def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto") -> AnyStore:
+    """
+    The store that is meant: one that must be there, or a daemon's address. When another process owns it, its daemon is asked; when it
+    has none, a look at the files is taken where that is enough.
+    """
+    if is_address(word):
+        return connect_to(word)
+    if not os.path.isdir(os.path.join(word, "catalog")):
+        raise NotFound(f"{word} is not a store: make one with `journal put {word} JOURNAL KEY`")
     try:
-        return journal.open(path, verify=verify)
-    except StoreLocked:
-        if not readonly_too:
-            raise
-        return journal.open(path, readonly=True)
+        return journal.open(word, verify=verify)
+    except StoreLocked as e:
+        try:
+            return _through_owner(word, e)
+        except StoreLocked:
+            if not readonly_too:
+                raise
+            return journal.open(word, readonly=True)
 
 
-def open_journal(store: journal.Store, name: str) -> journal.Journal:
+def open_or_make(word: str) -> AnyStore:
+    """The store that is meant, made when it is not there; through its daemon when it has one."""
+    if is_address(word):
+        return connect_to(word)
+    try:
+        return journal.open(word)
+    except StoreLocked as e:
+        return _through_owner(word, e)
+
+
+def is_address(word: str) -> bool:
+    """Whether a word is the address of a daemon, not the path of a store."""
+    return word.startswith(("unix:", "tcp://", "tls://"))
+
+
+def connect_to(address: str) -> RemoteStore:
+    """A daemon, as who the environment says that we are: JOURNAL_TOKEN is identity:secret, JOURNAL_TLS_CA a file."""
+    ca = os.environ.get("JOURNAL_TLS_CA")
+    tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
+    return journal.connect(address, token=os.environ.get("JOURNAL_TOKEN"), tls=tls)
+
+
+def _through_owner(path: str, locked: StoreLocked) -> RemoteStore:
+    """The store through the daemon of its owner; StoreLocked when there is none."""
+    addresses = sorted(announced(Path(path)), key=lambda address: not address.startswith("unix:"))
+    if not addresses:
+        pid = str(locked).partition("process ")[2].partition(":")[0]
+        raise StoreLocked(
+            f"{path} is owned by process {pid}, which listens nowhere: it is no daemon, or one that begins or ends just now. Stop it, "
+            "have it serve the store (store.serve()), or run `journal serve` in its place"
+        ) from locked
+    try:
+        if addresses[0].startswith("unix:"):
+            return journal.connect(addresses[0])  # the system vouches for who owns the store
+        return connect_to(addresses[0])
+    except ConnectionLost as e:
+        raise StoreLocked(f"{path} is owned by a process whose daemon does not answer at {addresses[0]}: {e}") from e
+
+
+def open_journal(store: AnyStore, name: str) -> AnyJournal:
     """A journal that must exist."""
-    if name not in store.journals():
-        raise NotFound(f"there is no journal {name!r} in {store.path}: it has {', '.join(store.journals()) or 'none'}")
+    names = store.journals()
+    if name not in names:
+        where = store.path if isinstance(store, journal.Store) else "the daemon's store"
+        raise NotFound(f"there is no journal {name!r} in {where}: it has {', '.join(names) or 'none'}")
     return store.journal(name)
 
 
@@ -109,7 +171,7 @@ def entry_map(entry: journal.Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in entry.__slots__}
 
 
-def lease_map(lease: journal.Lease) -> dict[str, Any]:
+def lease_map(lease: journal.Lease | RemoteLease) -> dict[str, Any]:
     """A lease as JSON has it; the token as text, since some JSON readers cut large integers."""
     names = (
         "key", "data", "priority", "process_date", "insertion_date", "expiration", "owner", "start", "deadline", "timeouts",

@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 import journal
-from journal.cli.common import date, journal_argument, open_existing, open_journal, show
+from journal.cli.common import AnyJournal, date, journal_argument, open_existing, open_journal, show
 from journal.cli.log import place
 from journal.engine.consumers import FeedView
 from journal.errors import NotFound, Refused
@@ -112,7 +112,7 @@ VERBS = {
 """A function for each word; the first line of its text is the help."""
 
 
-def _view(pages: journal.Journal, name: str) -> FeedView:
+def _view(pages: AnyJournal, name: str) -> FeedView:
     views = {view.name: view for view in pages.feeds()}
     if name not in views:
         raise NotFound(
@@ -121,7 +121,7 @@ def _view(pages: journal.Journal, name: str) -> FeedView:
     return views[name]
 
 
-def _said(args: argparse.Namespace, pages: journal.Journal) -> None:
+def _said(args: argparse.Namespace, pages: AnyJournal) -> None:
     if args.json:
         show(_map(_view(pages, args.consumer)))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-import journal
-from journal.cli.common import data_of, date, journal_argument, key_argument, key_of, show, when
+from journal.cli.common import data_of, date, journal_argument, key_argument, key_of, open_or_make, show, when
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
@@ -23,7 +22,7 @@ def arguments(sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Put."""
-    with journal.open(args.store) as store:
+    with open_or_make(args.store) as store:
         pages = store.journal(args.journal)
         verb = pages.create if args.create else pages.put
         result = verb(

@@ -147,6 +147,12 @@ class Link(Shared):
     # -- the end ------------------------------------------------------------------------------------------------------
 
     @property
+    def ping_ms(self) -> int:
+        """How long a connection may be silent before a PING is due."""
+        connection = self._connection
+        return self.options.limits.idle_ms // 3 if connection is None else connection.ping_ms
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing can be asked any more."""
         return self._trouble is not None

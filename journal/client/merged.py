@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from journal.client import keeping
-from journal.client.link import Link
+from journal.client.heartbeat import Heart
 from journal.client.remote import RemoteLog
 from journal.core.settings import MERGED, Settings
 from journal.errors import NotFound
@@ -14,8 +14,8 @@ from journal.errors import NotFound
 class RemoteMergedJournals(RemoteLog):
     """The generations, the log and the settings that merged journals share; its feed has the changes of all of them."""
 
-    def __init__(self, link: Link, timeout_ms: int | None) -> None:
-        super().__init__(link, MERGED, timeout_ms)
+    def __init__(self, heart: Heart, timeout_ms: int | None) -> None:
+        super().__init__(heart, MERGED, timeout_ms)
 
     @property
     def settings(self) -> Settings:

@@ -7,7 +7,10 @@ from typing import Self, TypeVar
 from journal.client import following
 from journal.client.asked import asked, walked
 from journal.client.call import Call, Steps
-from journal.client.link import Link
+from journal.client.feed import RemoteFeed
+from journal.client.followed import UNACKED_MAX, Followed
+from journal.client.heartbeat import Heart
+from journal.core.cursor import Cursor
 from journal.core.times import DurationLike, duration_ms
 
 R = TypeVar("R")
@@ -16,8 +19,9 @@ R = TypeVar("R")
 class Remote:
     """Who can ask a daemon."""
 
-    def __init__(self, link: Link, timeout_ms: int | None) -> None:
-        self._link = link
+    def __init__(self, heart: Heart, timeout_ms: int | None) -> None:
+        self._heart = heart
+        self._link = heart.link
         self._timeout_ms = timeout_ms
 
     def _ask(self, call: Call[R]) -> R:
@@ -43,8 +47,8 @@ class Remote:
 class RemoteLog(Remote):
     """The log of a journal, or of all merged ones: its generations, its cursors, and who follows it."""
 
-    def __init__(self, link: Link, name: str, timeout_ms: int | None) -> None:
-        super().__init__(link, timeout_ms)
+    def __init__(self, heart: Heart, name: str, timeout_ms: int | None) -> None:
+        super().__init__(heart, timeout_ms)
         self.name = name
 
     feeds = walked(following.feeds)
@@ -57,6 +61,34 @@ class RemoteLog(Remote):
     distance = asked(following.distance)
     shift = asked(following.shift)
     lag = asked(following.lag)
+
+    def feed(
+        self,
+        *,
+        consumer: str | None = None,
+        start: str | Cursor = "BEGIN",
+        live: bool = True,
+        copy: bool = False,
+        flush: DurationLike = "1s",
+        unacked_max: int = UNACKED_MAX,
+        wait_acks: bool = False,
+    ) -> RemoteFeed:
+        """
+        Every change in order, as events; from the beginning, the end, or after a cursor.
+
+        A `consumer` is remembered: the log is held for it, and it goes on where it has acknowledged everything. `start`
+        and `copy` count when it is new. live: wait for more; otherwise end when all that is there was delivered. copy:
+        first all existing entries, then an event with mode "complete", then what has changed since. Acknowledgements
+        are written every `flush`. unacked_max (16,384 at most), wait_acks: see journal.engine.feed.
+
+        Some changes are on their way before they are asked for: those that were not handed out when the feed ended count as
+        delivered.
+        """
+        followed = Followed(
+            self.name, consumer=consumer, start=start, live=live, copy=copy, flush=flush, unacked_max=unacked_max,
+            wait_acks=wait_acks,
+        )  # fmt: skip
+        return RemoteFeed(self, followed)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self._link.address}>"

@@ -9,6 +9,7 @@ from typing import Any
 
 from journal.client import keeping
 from journal.client.address import parse_address
+from journal.client.heartbeat import Heart
 from journal.client.journal import RemoteJournal
 from journal.client.link import Link
 from journal.client.merged import RemoteMergedJournals
@@ -51,9 +52,9 @@ def connect(
         limits=limits,
     )  # fmt: skip
     link = Link(parse_address(address), options)
-    store = RemoteStore(link)
+    store = RemoteStore(Heart(link))
     try:
-        store._ask(keeping.ping())
+        store._heart.beat()
         if name is not None:
             store._ask(keeping.register(name))
             link.first = keeping.register(name)
@@ -66,8 +67,8 @@ def connect(
 class RemoteStore(Remote):
     """A store that a daemon keeps; a context manager. Made by `journal.connect`."""
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link, link.options.timeout_ms)
+    def __init__(self, heart: Heart) -> None:
+        super().__init__(heart, heart.link.options.timeout_ms)
 
     def journal(self, name: str, **settings: Any) -> RemoteJournal:
         """Open a journal, or declare it. Settings are kept; those given here change what may be changed."""
@@ -79,7 +80,7 @@ class RemoteStore(Remote):
                 self._ask(keeping.settings(name))
             except NotFound:
                 self._ask(keeping.declare(name, {}))
-        return RemoteJournal(self._link, name, self._timeout_ms)
+        return RemoteJournal(self._heart, name, self._timeout_ms)
 
     def journals(self) -> list[str]:
         """The names of all journals, as far as this identity may see them."""
@@ -88,7 +89,7 @@ class RemoteStore(Remote):
     def merged(self, **settings: Any) -> RemoteMergedJournals:
         """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
         self._ask(keeping.merged(settings))
-        return RemoteMergedJournals(self._link, self._timeout_ms)
+        return RemoteMergedJournals(self._heart, self._timeout_ms)
 
     def drop(self, name: str) -> None:
         """

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from journal.core.cursor import Cursor
+from journal.core.events import Event
 from journal.core.keys import PRIMARY_BYTES
 from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
@@ -120,3 +122,20 @@ def page_start(after: str | None) -> bytes:
     if len(primary) != PRIMARY_BYTES:
         raise Invalid(f"after is {after!r}: it must be what the page before this one has as `after`, or None")
     return primary + b"\0"
+
+
+def cursors_of(which: object) -> list[Cursor]:
+    """The cursors of changes that a follower means: cursors or events, one or many."""
+    if isinstance(which, (Cursor, Event)):
+        which = (which,)
+    elif isinstance(which, (str, bytes)) or not isinstance(which, Iterable):
+        raise Invalid(f"{which!r} is neither a journal.Cursor nor an event of the feed, nor a list of them")
+    found = []
+    for each in which:
+        if isinstance(each, Event):
+            found.append(each.cursor)
+        elif isinstance(each, Cursor):
+            found.append(each)
+        else:
+            raise Invalid(f"{each!r} is neither a journal.Cursor nor an event of the feed")
+    return found

@@ -2,7 +2,8 @@
 Feeds over the stream: opened by a connection, closed with it; pushed as there is credit, or asked for.
 
 F1  A feed is its connection's: nobody else names it, and what was not acknowledged when it ends comes again.
-F2  Events are pushed as there is credit and news. The last item of a feed that is at its end is null; of one that failed, the error.
+F2  Events are pushed as there is credit and news. The last item of a feed that is at its end is null; of one that failed, the error. The
+    former stays open until it is closed: its changes are acknowledged as those of any other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BATCH = 256
 class _Feed:
     """A feed of a connection."""
 
-    __slots__ = ("feed", "is_called", "is_pushed", "last", "number", "peer")
+    __slots__ = ("feed", "is_at_end", "is_called", "is_pushed", "last", "number", "peer")
 
     def __init__(self, peer: Peer, number: int, feed: OpenFeed, *, is_pushed: bool) -> None:
         self.peer = peer
@@ -38,6 +39,8 @@ class _Feed:
         self.feed = feed
         self.is_pushed = is_pushed
         self.is_called = False
+        self.is_at_end = False
+        """Its end was pushed: it stays open for acknowledgements, and for who asks for what has come since."""
         self.last: list[Any] | None = None
         """The item that ends it, when it is at its end."""
 
@@ -57,6 +60,7 @@ class Feeding:
         }
         hub.on_end.append(self._ended)
         hub.on_credit.append(self._credited)
+        hub.on_drain.append(self._drained)
 
     @property
     def count(self) -> int:
@@ -85,7 +89,7 @@ class Feeding:
         self._of.setdefault(peer, {})[subscription] = opened
         if opened.is_pushed:
             feed.on_news(partial(self._news, opened))
-        return {"subscription": subscription, "position": feed.position, "blank": feed.blank}
+        return {"subscription": subscription, "position": feed.position, "again": feed.again, "blank": feed.blank}
 
     def _found(self, peer: Peer, parameters: dict[str, Any]) -> _Feed:
         found = self._of.get(peer, {}).get(parameters["subscription"])
@@ -106,6 +110,7 @@ class Feeding:
         found.feed.fail(parameters.get("cursors"))
         if found.is_pushed:
             self._news(found)
+        return {"again": found.feed.again}
 
     def _close(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         found = self._found(peer, parameters)
@@ -134,10 +139,15 @@ class Feeding:
             found.is_pushed = True
             self._news(found)
 
+    def _drained(self, peer: Peer) -> None:
+        for found in self._of.get(peer, {}).values():
+            if found.is_pushed:
+                self._news(found)
+
     def _push(self, found: _Feed) -> None:
         found.is_called = False
         connection = found.peer.connection
-        if self._of.get(found.peer, {}).get(found.number) is not found:
+        if found.is_at_end or self._of.get(found.peer, {}).get(found.number) is not found:
             return
         room = min(connection.credit(found.number), BATCH)
         if room < 1:
@@ -156,8 +166,10 @@ class Feeding:
         if items:
             connection.push(found.number, items, steady_ms())
             self._hub.touch(found.peer)
-            if found.last is not None and items[-1] is found.last[0]:
+            if found.last is None or items[-1] is not found.last[0]:
+                self._news(found)
+            elif items[-1] is None:
+                found.is_at_end = True
+            else:
                 self._forget(found)
                 self._hub.work(found.feed.close)
-            else:
-                self._news(found)

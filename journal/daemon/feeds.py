@@ -77,6 +77,11 @@ class OpenFeed:
         return cursor_to(self._feed.position)
 
     @property
+    def again(self) -> list[int]:
+        """Up to here changes are delivered again, each one when the one before it is acknowledged."""
+        return cursor_to(self._feed.again)
+
+    @property
     def is_over(self) -> bool:
         """Whether there will be no more."""
         return self._polled.is_over

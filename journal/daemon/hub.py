@@ -53,6 +53,8 @@ class Hub:
         self.on_credit: list[Callable[[Peer, int], None]] = []
         self.on_answer: Callable[[Peer, str, dict[str, Any], bool], None] | None = None
         """Told of what consumers say about their leases, while somebody is subscribed."""
+        self.on_drain: list[Callable[[Peer], None]] = []
+        """Told when a peer takes again what it did not take."""
         self.on_end: list[Callable[[Peer], None]] = []
         self.on_empty: Callable[[], None] = lambda: None
         self.requests = 0
@@ -256,6 +258,11 @@ class Hub:
         """More may be pushed."""
         for function in self.on_credit:
             function(peer, subscription)
+
+    def drained(self, peer: Peer) -> None:
+        """There is room again for what is pushed."""
+        for function in self.on_drain:
+            function(peer)
 
     def superseded(self, connection: ServerConnection, now: int) -> None:
         """A client came anew: its old connection is over."""

@@ -13,13 +13,14 @@ from struct import Struct
 from typing import Any, TypeVar
 
 from journal.core.keys import PRIMARY_BYTES, owner_key
+from journal.core.limits import OWNER_BYTES_MAX
 from journal.core.rows import BuriedRow
 from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
 from journal.daemon.pages import Page
 from journal.daemon.served import STEP, Served, room_of
 from journal.engine.store import Store
 from journal.engine.stored import Stored
-from journal.errors import AccessDenied
+from journal.errors import AccessDenied, Invalid
 from journal.net.auth import Grant
 from journal.net.command import Role
 from journal.net.shown import shown
@@ -122,9 +123,11 @@ def feeds(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def owners(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """OWNERS, in the order of their index: the shortest names first."""
-    after = given.get("after")
+    after = _after(given)
+    if len(after) > OWNER_BYTES_MAX:
+        raise Invalid(f"after has {len(after)} bytes: it must be what the part before this one has as `after`, or null")
     page = Page(served.room, given.get("limit"))
-    start: bytes | None = b"" if after is None else owner_key(after, _BEHIND)
+    start: bytes | None = owner_key(after, _BEHIND) if after else b""
     owner, count = "", 0
     while start is not None:
         found, start = served.journal._owners(start)

@@ -114,6 +114,16 @@ class Loop:
             heapify(self._timers)
         return timer
 
+    def abandon_after_fork(self) -> None:
+        """In a forked child: our copies of what the parent watches with."""
+        self._close()
+
+    def _close(self) -> None:
+        if hasattr(self._poll, "close"):
+            self._poll.close()
+        os.close(self._woken)
+        os.close(self._wake)
+
     def end(self) -> None:
         """`run` returns after this round."""
         self._is_over = True
@@ -124,10 +134,7 @@ class Loop:
             while not self._is_over:
                 self._round()
         finally:
-            if hasattr(self._poll, "close"):
-                self._poll.close()
-            os.close(self._woken)
-            os.close(self._wake)
+            self._close()
 
     def _round(self) -> None:
         self._is_asleep = True

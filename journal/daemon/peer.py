@@ -141,8 +141,11 @@ class Peer:
     def _send(self, now: int) -> bool:
         """Send what the socket takes; whether there is room again for what could not be taken before."""
         connection = self.connection
+        was_full = connection.is_full
         try:
             connection.sent(self._sock.send(connection.outgoing), now)
+            if was_full and not connection.is_full:
+                self._hub.drained(self)
         except _WOULD_BLOCK:
             return False
         except OSError:
@@ -213,6 +216,10 @@ class Peer:
         for event in self.connection.stop(now):
             self._take(event, now)
         self.stir(now)
+
+    def abandon_after_fork(self) -> None:
+        """In a forked child: our copy of the socket goes; nothing is said to the other side."""
+        self._sock.detach() if self._is_tls else self._sock.close()
 
     def close(self) -> None:
         """Close the socket (N3)."""

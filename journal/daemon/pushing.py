@@ -7,6 +7,7 @@ P1  Nothing is claimed without credit, or for a consumer that is silent (journal
 P2  What is claimed is pushed, or given back at once when its connection has ended meanwhile. A lease that was pushed stays its consumer's
     until it ends: one that comes again under its name gets it first.
 P3  Entries are dealt in turn, TURN at a time: nobody who is quick to ask takes everything.
+P4  The last item of a subscription whose journal is no more is the error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from journal.engine.claiming import index
 from journal.engine.store import Store
 from journal.errors import ConnectionLost, JournalError, LeaseLost, NotFound
 from journal.net.auth import Grant
+from journal.net.values import error_to
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -83,6 +85,8 @@ class Pushing:
         hub.own |= {"SUBSCRIBE": self._subscribe, "UNSUBSCRIBE": self._unsubscribe}
         hub.on_end.append(self._ended)
         hub.on_credit.append(self._credited)
+        hub.on_drain.append(self._drained)
+        watching.on_gone.append(self._gone)
 
     @property
     def count(self) -> int:
@@ -144,6 +148,20 @@ class Pushing:
         if subscription is not None:
             subscription.health.asked()
             self._watching.look_soon(subscription.watched)
+
+    def _drained(self, peer: Peer) -> None:
+        for subscription in self._of.get(peer, {}).values():
+            self._watching.look_soon(subscription.watched)
+
+    def _gone(self, watched: Watched, error: JournalError) -> None:
+        """The journal was dropped, or failed: the last item of each subscription is the error (P4)."""
+        for subscription in self._turns.pop(watched, ()):
+            peer = subscription.peer
+            del self._of[peer][subscription.number]
+            peer.connection.push(subscription.number, [error_to(error)], steady_ms())
+            peer.connection.unsubscribe(subscription.number)
+            self._hub.touch(peer)
+        self._users.pop(watched, None)
 
     def _deal(self, watched: Watched, now: int) -> None:
         """Push what is due to who has room, in turn (P3)."""

@@ -149,13 +149,12 @@ def count_of(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def forecast(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """FORECAST."""
     asked = {name: given[name] for name in ("step", "horizon", "since") if given.get(name) is not None}
-    found = served.journal.forecast(**asked)
-    wire = forecast_to(found)
-    if len(found.steps) > LIST_MAX or (size := len(msgpack.packb(wire))) > served.room:
-        much = f"{len(found.steps)} steps" if len(found.steps) > LIST_MAX else f"{size} bytes"
+    wire = forecast_to(served.journal.forecast(**asked))
+    size = len(msgpack.packb(wire))
+    if size > served.room:
         raise Invalid(
-            f"the forecast has {much}, more than fits into a frame ({served.room} bytes, {LIST_MAX} steps): ask for longer steps, "
-            "or for a shorter horizon and the rest with `since`"
+            f"the forecast has {size} bytes, and a frame has room for {served.room}: ask for longer steps, or for a shorter horizon and "
+            "the rest with `since`"
         )
     return wire
 

@@ -149,6 +149,15 @@ class Server:
         """The store has a journal that was not in use before."""
         self.loop.call(partial(self.watching.declared, name))
 
+    def abandon_after_fork(self) -> None:
+        """In a forked child: let go of what is the parent's, and change nothing of it."""
+        for listening in self._listening:
+            listening.close()
+        for peer in self.hub.peers.values():
+            peer.abandon_after_fork()
+        self.loop.abandon_after_fork()
+        self._is_over.set()
+
     def __enter__(self) -> Server:
         return self
 
@@ -179,8 +188,10 @@ class Server:
         for listening in self._listening:
             listening.setblocking(False)
             self.loop.watch(listening, READ, partial(self._accept, listening))
+        self.store._announce(self, self.addresses)
 
     def _unbind(self) -> None:
+        self.store._announce(self, [])
         listening, self._listening = self._listening, []
         for sock in listening:
             sock.close()

@@ -28,6 +28,7 @@ from journal.engine.store import Store
 from journal.errors import ConnectionLost, JournalError
 from journal.net.auth import Grant
 from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
+from journal.net.shown import shown
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -37,6 +38,7 @@ log = logging.getLogger("journal.daemon")
 DUE_MAX = 100
 """How many due entries are counted; so many mean: so many or more."""
 BUSY_MS = 20
+RETRY_S = 1.0
 LOOK_AGAIN_S = 60.0
 """Waits are clamped: whatever the clocks do, the timer looks again."""
 
@@ -79,6 +81,8 @@ class Watching:
         self.sent = 0
         """Datagrams."""
         self.looks = 0
+        self.on_gone: list[Callable[[Watched, JournalError], None]] = []
+        """Told of journals that are no more."""
         self._listeners = Listeners(server)
         self._watched: dict[str, Watched] = {}
         self._is_for_all = False
@@ -188,8 +192,7 @@ class Watching:
                 user(now)
             now, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
         except JournalError as e:
-            log.warning("not_watched journal=%s error=%s", watched.name, e)
-            self._unwatch(watched)
+            self._failed(watched, e)
             return
         watched.looked_at = now
         watched.is_busy, watched.next_due = number > 0, next_due
@@ -200,6 +203,18 @@ class Watching:
             watched.timer = None
         self._listeners.due(watched.name, number, next_due, now)
         self._tell(now)
+
+    def _failed(self, watched: Watched, error: JournalError) -> None:
+        """A look failed: for good, or (a full disk) for now."""
+        log.warning("not_looked_at journal=%s error=%s", watched.name, shown(str(error)))
+        if watched.served.journal._p.trouble is None:
+            if watched.timer is not None:
+                watched.timer.cancel()
+            watched.timer = self.hub.loop.at(monotonic() + RETRY_S, partial(self._on_time, watched))
+            return
+        self._unwatch(watched)
+        for function in self.on_gone:
+            function(watched, error)
 
     def _look_at(self, watched: Watched, date: int) -> bool:
         """Look at a date; False when the clock's owner moves it: then the engine rings."""

@@ -25,6 +25,7 @@ from time import monotonic
 from types import TracebackType
 
 from journal.core.acks import Acks
+from journal.core.arguments import cursors_of
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.spans import lag, newest
@@ -291,7 +292,7 @@ class Feed:
         if len(which) == 1 and type(which[0]) is Cursor:
             cursors = [which[0]]  # the usual case, without a look at all others
         else:
-            cursors = [cursor for each in which for cursor in _cursors(each)]
+            cursors = [cursor for each in which for cursor in cursors_of(each)]
         with self._consumers.lock:
             if self._consumers.is_closed:
                 raise StoreClosed(f"the journal {self._p.name} is being closed: nothing is acknowledged any more")
@@ -314,7 +315,7 @@ class Feed:
         `which` may name what failed; it must have been delivered, and not be acknowledged.
         """
         self._named()
-        cursors = _cursors(which)
+        cursors = cursors_of(which)
         with self._consumers.lock:
             self.note()
             for cursor in cursors:
@@ -351,6 +352,13 @@ class Feed:
         with self._consumers.lock:
             self.note()
             return self._acks.high if self._consumer is None else self._consumer.position
+
+    @property
+    def again(self) -> Cursor:
+        """What comes up to here was delivered before: each one comes when the one before it is acknowledged (K2)."""
+        with self._consumers.lock:
+            self.note()
+            return self._acks.high if self._has_failed else self._again_to
 
     @property
     def unacked(self) -> int:
@@ -418,20 +426,3 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _cursors(which: object) -> list[Cursor]:
-    """The cursors that a caller means."""
-    if isinstance(which, (Cursor, Event)):
-        which = (which,)
-    elif isinstance(which, (str, bytes)) or not isinstance(which, Iterable):
-        raise Invalid(f"{which!r} is neither a journal.Cursor nor an event of the feed, nor a list of them")
-    found = []
-    for each in which:
-        if isinstance(each, Event):
-            found.append(each.cursor)
-        elif isinstance(each, Cursor):
-            found.append(each)
-        else:
-            raise Invalid(f"{each!r} is neither a journal.Cursor nor an event of the feed")
-    return found

@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import stat
+import threading
 from pathlib import Path
 
 from journal.errors import StorageError, StoreDamaged, StoreFull, StoreLocked
@@ -26,6 +27,8 @@ TOKENS = "_tokens"
 """The token file of a store (journal.net.tokens). No journal can have this name."""
 TOKENS_NEW = "_tokens.new"
 """While it is being written."""
+_NOTE_BYTES = 64
+_ADDRESSES_BYTES_MAX = 1 << 14
 
 
 def storage_error(error: OSError, doing: str) -> StorageError:
@@ -124,10 +127,15 @@ def write_all(fd: int, data: bytes | memoryview, position: int) -> None:
 
 
 class OwnerLock:
-    """LOCK: a flock, with the pid and start time of the owner for people and for the error message."""
+    """
+    LOCK: a flock, with the pid and start time of the owner for people and for the error message; behind that, one a line, the
+    addresses where a daemon of the owner listens. What is written counts while the lock is held.
+    """
 
     def __init__(self, store: Path) -> None:
         self._path = store / "LOCK"
+        self._announced: dict[object, list[str]] = {}
+        self._writing = threading.Lock()
         self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,18 +147,49 @@ class OwnerLock:
                 f"{store} is owned by process {pid}: stop that process, work through it (its daemon), "
                 "or open with readonly=True for a look"
             ) from e
-        line = f"{os.getpid()} {_start_time()}".ljust(63) + "\n"
+        line = f"{os.getpid()} {_start_time()}".ljust(_NOTE_BYTES - 1) + "\n"
         try:
             os.pwrite(self._fd, line.encode(), 0)
+            os.ftruncate(self._fd, _NOTE_BYTES)
         except OSError as e:
             # The flock is the lock; the pid only helps people. A full disk must not keep the store closed.
             log.warning("lock_note_failed error=%s", e)
+
+    def announce(self, who: object, addresses: list[str]) -> None:
+        """Say where a daemon of ours listens; none: no longer."""
+        with self._writing:
+            self._announced.pop(who, None)
+            if addresses:
+                self._announced[who] = addresses
+            lines = "".join(
+                f"{address}\n" for each in self._announced.values() for address in each if "\n" not in address
+            )
+            if self._fd < 0:
+                return
+            try:
+                os.ftruncate(self._fd, _NOTE_BYTES)
+                os.pwrite(self._fd, os.fsencode(lines), _NOTE_BYTES)
+            except OSError as e:
+                log.warning("lock_note_failed error=%s", e)  # its socket is found in the store, where it usually is
 
     def close(self) -> None:
         """Give the store up (in a forked child: only our copy of the descriptor goes, the owner keeps the lock)."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def announced(store: Path) -> list[str]:
+    """Where a daemon of the store's owner says that it listens; for who found the store locked."""
+    try:
+        fd = open_file(store / "LOCK", os.O_RDONLY)
+        try:
+            lines = os.fsdecode(os.pread(fd, _NOTE_BYTES + _ADDRESSES_BYTES_MAX, 0)).splitlines()
+        finally:
+            os.close(fd)
+    except OSError as e:
+        raise storage_error(e, f"cannot read {store / 'LOCK'}") from e
+    return lines[1:]
 
 
 def _start_time() -> str:

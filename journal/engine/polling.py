@@ -57,6 +57,7 @@ class PolledFeed:
         feed = self.feed
         found: list[Event] = []
         left = room
+        self.is_over = False
         self._news.clear()
         feed._is_busy = True
         try:

@@ -375,6 +375,11 @@ class Store:
                 self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
         self._catalog.close()
 
+    def _announce(self, server: object, addresses: list[str]) -> None:
+        """A daemon listens here, or no longer: for programs that find the store owned."""
+        if self._owner is not None:
+            self._owner.announce(server, addresses)
+
     def _next_epoch(self) -> int:
         """A number that no daemon of this store had before."""
         with self._lock:
@@ -402,6 +407,9 @@ class Store:
             "forked child must open the store itself after the parent has closed it, or work through the parent"
         )
         self._lock = threading.RLock()
+        for server in self._servers:
+            server.abandon_after_fork()
+        self._servers.clear()
         self._peers.lock = threading.Lock()
         for journal in self._journals.values():
             if not isinstance(journal._p, Member):

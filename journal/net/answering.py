@@ -59,6 +59,11 @@ class Answering(Stream):
         """Requests that are not answered."""
         return len(self._order)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
+        return len(self.outgoing) > self.limits.output_bytes_max
+
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""
         raise NotImplementedError
@@ -128,7 +133,7 @@ class Answering(Stream):
 
     def credit(self, subscription: int) -> int:
         """How many items may be pushed now; 0 while too much waits to be sent."""
-        if self.state is not State.READY or len(self.outgoing) > self.limits.output_bytes_max:
+        if self.state is not State.READY or self.is_full:
             return 0
         return self._subscriptions.credit(subscription)
 

@@ -235,9 +235,9 @@ class ClientConnection(Stream):
         return asked.id
 
     @property
-    def is_clear(self) -> bool:
-        """Whether a request can be sent at once: the handshake is over, and nothing else waits to be sent."""
-        return self.state is State.READY and not self.outgoing and not self._is_leaving
+    def ping_ms(self) -> int:
+        """After so long without a request a PING is due."""
+        return self._ping_ms
 
     def put_out(self, asked: Asked, sent: int, now: int) -> None:
         """A request of this session's was given to the socket, which took so many bytes of it."""

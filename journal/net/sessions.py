@@ -13,6 +13,7 @@ S3  What is kept is bounded: answers by number and bytes, sessions by number, an
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -23,6 +24,8 @@ H = TypeVar("H")
 
 ANSWERS_MAX = 256
 ANSWERS_BYTES_MAX = 4 << 20
+KEPT_BYTES_MAX = 64 << 20
+"""Of all sessions together."""
 SESSIONS_MAX = 4096
 LINGER_MS = 120_000
 """How long a session without a connection is kept."""
@@ -42,11 +45,31 @@ class Standing(Enum):
     """It came before, must not be done twice, and its answer is gone."""
 
 
+class Kept:
+    """The answers of all sessions together."""
+
+    __slots__ = ("_bytes_max", "_make_room", "bytes")
+
+    def __init__(self, bytes_max: int, make_room: Callable[[], bool]) -> None:
+        """`make_room`: forgets a session that has no connection; False when there is none."""
+        self.bytes = 0
+        self._bytes_max = bytes_max
+        self._make_room = make_room
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many, also without those of sessions that were left: who adds one lets his own go."""
+        while self.bytes > self._bytes_max and self._make_room():
+            pass
+        return self.bytes > self._bytes_max
+
+
 class Session(Generic[H]):
     """What one client has asked for. `H` is the connection that it has now."""
 
-    def __init__(self, key: tuple[str, bytes], *, answers_max: int, answers_bytes_max: int) -> None:
+    def __init__(self, key: tuple[str, bytes], kept: Kept, *, answers_max: int, answers_bytes_max: int) -> None:
         self.key = key
+        self.kept = kept
         self.holder: H | None = None
         self.left_at: int | None = None
         self._highest = 0
@@ -78,7 +101,8 @@ class Session(Generic[H]):
             return
         self._answers[number] = answer
         self._bytes += len(answer)
-        if len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max:
+        self.kept.bytes += len(answer)
+        if len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max or self.kept.is_full:
             self._trim()
 
     def answer(self, number: int) -> bytes:
@@ -90,7 +114,9 @@ class Session(Generic[H]):
     def _trim(self) -> None:
         """Let the oldest answers go (S3); what is being done stays, and is bounded by what may be in flight."""
         answers = self._answers
-        while len(answers) > self._answers_max or self._bytes > self._answers_bytes_max:
+        while len(answers) > self._answers_max or self._bytes > self._answers_bytes_max or self.kept.is_full:
+            if not answers:
+                return
             oldest = next(iter(answers))
             answer = answers[oldest]
             if answer is None:
@@ -98,7 +124,9 @@ class Session(Generic[H]):
                 if found is None:
                     return
                 oldest, answer = found, answers[found]
-            self._bytes -= len(answer or b"")
+            size = len(answer or b"")
+            self._bytes -= size
+            self.kept.bytes -= size
             del answers[oldest]
 
     @property
@@ -116,8 +144,10 @@ class Sessions(Generic[H]):
         sessions_max: int = SESSIONS_MAX,
         answers_max: int = ANSWERS_MAX,
         answers_bytes_max: int = ANSWERS_BYTES_MAX,
+        kept_bytes_max: int = KEPT_BYTES_MAX,
         linger_ms: int = LINGER_MS,
     ) -> None:
+        self.kept = Kept(kept_bytes_max, self._drop_oldest)
         self._sessions_max = sessions_max
         self.answers_max = answers_max
         self._answers_bytes_max = answers_bytes_max
@@ -133,7 +163,7 @@ class Sessions(Generic[H]):
                 self.expire(now)
             if len(self._sessions) >= self._sessions_max and not self._drop_oldest():
                 raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
-            session = Session(key, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
+            session = Session(key, self.kept, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
             self._sessions[key] = session
         before, session.holder, session.left_at = session.holder, holder, None
         return session, before
@@ -147,13 +177,18 @@ class Sessions(Generic[H]):
         """Forget sessions that were left long ago (S3)."""
         for key, session in list(self._sessions.items()):
             if session.left_at is not None and now - session.left_at >= self._linger_ms:
-                del self._sessions[key]
+                self._forget(key)
+
+    def _forget(self, key: tuple[str, bytes]) -> None:
+        session = self._sessions.pop(key)
+        self.kept.bytes -= session.kept_bytes
+        session.kept = Kept(session.kept_bytes, lambda: False)  # it may still get an answer, which nobody asks for
 
     def _drop_oldest(self) -> bool:
         left = [(s.left_at, key) for key, s in self._sessions.items() if s.left_at is not None]
         if not left:
             return False
-        del self._sessions[min(left)[1]]
+        self._forget(min(left)[1])
         return True
 
     def __len__(self) -> int:

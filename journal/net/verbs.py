@@ -165,7 +165,7 @@ READING: tuple[Command, ...] = (
     command("GET", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_KEY,), "entry or null", "The entry with this key."),
     command(
         "GET_MANY", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (_need("keys", p.list_of(p.KEY)),), "[entry or null]",
-        "The entries with these keys, in order; fewer than keys when a frame holds no more: ask for the rest.",
+        "The entries with these keys, in order; fewer than keys when it is too much for one reply: ask for the rest.",
     ),
     command(
         "SELECT", _JOURNAL, _PRODUCE_OR_CONSUME, Retry.ALWAYS, (*_SELECT, *_PAGE), _ENTRIES,
@@ -187,7 +187,10 @@ READING: tuple[Command, ...] = (
     command(
         "STATISTICS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "Counters and sizes of a journal.",
     ),
-    command("SETTINGS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map", "How a journal behaves, with its schema."),
+    command(
+        "SETTINGS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "map",
+        "How a journal behaves, with its schema; `union`: all fields that its data may have.",
+    ),
     command("GENERATIONS", _JOURNAL, KNOWN, Retry.ALWAYS, (), "[generation]", "The periods of a journal."),
     command(
         "DISTANCE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("a", p.CURSOR), _need("b", p.CURSOR)), "int",
@@ -213,8 +216,9 @@ FOLLOWING: tuple[Command, ...] = (
             Parameter("copy", p.BOOL), Parameter("flush", p.DURATION), Parameter("unacked_max", p.COUNT),
             Parameter("credit", p.CREDIT),
         ),
-        "{subscription, position: cursor, blank: map or null}",
-        "Opens a feed. With credit its events are pushed; without, FEED_NEXT asks for them.",
+        "{subscription, position: cursor, again: cursor, blank: map or null}",
+        "Opens a feed. With credit its events are pushed; without, FEED_NEXT asks for them. What comes up to `again` was delivered before: "
+        "one at a time.",
     ),
     command(
         "FEED_NEXT", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, _need("n", p.COUNT)),
@@ -226,7 +230,7 @@ FOLLOWING: tuple[Command, ...] = (
     ),
     command(
         "FEED_FAIL", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION, Parameter("cursors", p.list_of(p.CURSOR))),
-        "null", "What was not acknowledged comes again, one at a time.",
+        "{again: cursor}", "What was not acknowledged comes again, one at a time, up to that cursor.",
     ),
     command("FEED_CLOSE", _JOURNAL, CONSUME, Retry.CONNECTION, (_SUBSCRIPTION,), "null", "Ends a feed."),
     command(

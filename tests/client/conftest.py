@@ -1,4 +1,4 @@
-"""A small daemon, and a client of it."""
+"""A small daemon and a client of it, for what breaks; the real daemon and a client of it, for all else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import journal
+from journal.client.journal import RemoteJournal
 from journal.client.store import RemoteStore, connect
+from journal.daemon.server import Server
 from tests.client.daemon import TinyDaemon
 from tests.client.small import Small
 
@@ -25,5 +28,26 @@ def tiny(tmp_path: Path, small: Small) -> Iterator[TinyDaemon]:
 
 @pytest.fixture
 def remote(tiny: TinyDaemon) -> Iterator[RemoteStore]:
+    """A client of the small daemon."""
     with connect(tiny.address) as store:
         yield store
+
+
+@pytest.fixture
+def server(store: journal.Store) -> Iterator[Server]:
+    """The real daemon, on the store that the test has too."""
+    with store.serve(tcp=[("127.0.0.1", 0)]) as server:
+        yield server
+
+
+@pytest.fixture
+def far(server: Server, store: journal.Store) -> Iterator[RemoteStore]:
+    """A client of the real daemon."""
+    with connect(store.path) as remote:
+        yield remote
+
+
+@pytest.fixture
+def far_pages(far: RemoteStore, pages: journal.Journal) -> RemoteJournal:
+    """The journal `pages` from afar."""
+    return far.journal("pages")

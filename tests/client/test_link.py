@@ -149,14 +149,15 @@ def test_a_restarted_daemon_is_not_asked_twice(tmp_path: Path, small: Small) -> 
             except journal.JournalError as e:
                 results.append(type(e))
 
+        threads = []
         for function in (lambda: pages.create("a", 1), lambda: pages.put("b", 1)):
-            threading.Thread(target=run, args=(function,)).start()
+            threads.append(threading.Thread(target=run, args=(function,)))
+            threads[-1].start()
             assert held.came.acquire(timeout=10)
         first.stop()
         with TinyDaemon(tmp_path / "s", small, epoch=2) as second:
-            for thread in threading.enumerate():
-                if thread.name.startswith("Thread") and "run" in thread.name:
-                    thread.join(10)
+            for thread in threads:
+                thread.join(10)
             assert sorted(map(str, results)) == sorted(["inserted", str(journal.ConnectionLost)])
             assert [asked.command.name for asked in second.asked] == ["PUT"]
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import journal
+from journal.daemon import watching
 from journal.daemon.pushing import SILENT_MAX
 from journal.errors import NotFound
+from journal.net.limits import Limits
 from journal.testing import ManualClock
 from tests.daemon.conftest import Connect
 from tests.daemon.wire import Wire
@@ -157,3 +159,55 @@ def test_leases_wait_for_the_disk_as_claims_do(tmp_path: Any) -> None:
             assert pages._p.log.synced == pages._p.log.next_offset - 1
             for item in items:
                 client.call("DONE", "pages", token=item[TOKEN])
+
+
+def test_a_subscription_ends_with_its_journal(connect: Connect, store: journal.Store, pages: journal.Journal) -> None:
+    """The last item is the error."""
+    client = connect()
+    store.journal("mail")
+    client.call("SUBSCRIBE", "mail", consumer="w", credit=5)
+    connect().call("DROP", "mail")
+    (last,) = client.pushed()
+    assert last["code"] == "store_closed"
+    assert client.put("a")[0] == "inserted"
+
+
+def test_a_full_disk_is_waited_out(
+    connect: Connect, pages: journal.Journal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be claimed for lack of room comes when there is some."""
+    monkeypatch.setattr(watching, "RETRY_S", 0.01)
+    client = connect()
+    subscribe(client, 5)
+    real = pages._p.log.append
+
+    def full(*_: Any) -> int:
+        raise journal.StoreFull("no space left")
+
+    pages.put("a", delay="1s")
+    monkeypatch.setattr(pages._p.log, "append", full)
+    clock.advance(1000)
+    client.call("PING")
+    assert not client.seen
+    monkeypatch.setattr(pages._p.log, "append", real)
+    assert keys(client.pushed()) == ["a"]
+
+
+def test_a_client_that_does_not_read_gets_the_rest_when_it_does(tmp_path: Any) -> None:
+    """Nothing is claimed for it meanwhile, and nothing is forgotten."""
+    limits = Limits(output_bytes_max=1 << 16)
+    with journal.open(tmp_path / "s", durability="interval") as store:
+        pages = store.journal("pages")
+        with store.serve(limits=limits) as server, Wire(server.addresses[0]) as client:
+            client.welcome()
+            subscribe(client, 10_000)
+            pages.put_many([journal.Put(f"k{n:04}", b"x" * 10_000) for n in range(500)])
+            with Wire(server.addresses[0]) as other:
+                other.welcome()
+                while other.call("PING") and not pages.statistics()["processing"] > 20:
+                    pass
+                for _ in range(20):
+                    other.call("PING")
+                assert pages.statistics()["processing"] < 500
+            got = client.pushed(500)
+            assert len({item[KEY] for item in got}) == 500

@@ -333,3 +333,19 @@ def test_a_store_that_is_only_looked_at_is_not_served(tmp_path: Path) -> None:
     journal.open(tmp_path / "s").close()
     with journal.open(tmp_path / "s", readonly=True) as look, pytest.raises(ReadOnly):
         look.serve()
+
+
+def test_a_forked_child_lets_go_of_the_daemon(server: Server, store: journal.Store, connect: Connect) -> None:
+    """It can close its copy of the store, and the parent goes on serving."""
+    client = connect()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            store.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.put("a")[0] == "inserted"
+    assert connect().put("b")[0] == "inserted"

@@ -79,3 +79,25 @@ def test_sessions_are_bounded() -> None:
     assert len(all_) == 2
     all_.expire(150)
     assert len(all_) == 1 and all_.attach("a", b"3", "x", 150)[0] is third
+
+
+def test_the_answers_of_all_sessions_together_are_bounded() -> None:
+    """Those of sessions that were left go first; then who adds one lets his own go."""
+    all_ = sessions(kept_bytes_max=100)
+    left, _ = all_.attach("a", b"left", "one", 0)
+    here, _ = all_.attach("a", b"here", "two", 0)
+    for session in (left, here):
+        session.begin(1, Retry.REQUEST)
+        session.finish(1, b"x" * 40)
+    all_.detach(left, "one", 5)
+    here.begin(2, Retry.REQUEST)
+    here.finish(2, b"x" * 40)
+    assert len(all_) == 1 and all_.kept.bytes == here.kept_bytes == 80
+    left.begin(2, Retry.REQUEST)
+    left.finish(2, b"x" * 40)
+    assert all_.kept.bytes == 80
+    here.begin(3, Retry.REQUEST)
+    here.finish(3, b"x" * 40)
+    assert all_.kept.bytes == 80
+    assert here.begin(1, Retry.REQUEST) is Standing.FORGOTTEN
+    assert here.begin(2, Retry.REQUEST) is Standing.ANSWERED

@@ -246,12 +246,16 @@ class ServerConnection(Answering):
         self._expect(number, command, now)
         session = self._session
         assert session is not None
-        if self.state is State.LEAVING:
+        if self.state is State.LEAVING and not session.has_seen(number):
             self.fail(number, Stopping("the daemon takes nothing new: connect again"), now)
             return
         standing = session.begin(number, Retry.ALWAYS if command is None else command.retry)
         if standing is not Standing.NEW:
             self._ask_again(request, standing, now)
+            return
+        if self.state is State.LEAVING:  # it may have been done when it came first, so it is no refusal
+            text = f"the daemon stops, and does not do {shown(request.command)} again: whether it was done before is unknown"
+            self.fail(number, ConnectionLost(text), now)
             return
         try:
             row = command or command_named(request.command)

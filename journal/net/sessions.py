@@ -79,6 +79,10 @@ class Session(Generic[H]):
         self._answers_max = answers_max
         self._answers_bytes_max = answers_bytes_max
 
+    def has_seen(self, number: int) -> bool:
+        """Whether a request came before, whatever became of it."""
+        return number <= self._highest
+
     def begin(self, number: int, retry: Retry) -> Standing:
         """A request came (S1)."""
         if number > self._highest:

@@ -6,9 +6,11 @@ import pytest
 
 from journal.errors import (
     AccessDenied,
+    ConnectionLost,
     FrameError,
     Invalid,
     KeyExists,
+    Stopping,
     TimedOut,
     UnknownCommand,
     VersionUnsupported,
@@ -316,3 +318,52 @@ def test_a_peer_that_goes_ends_the_connection_in_good_order() -> None:
     peers.up()
     assert peers.server.receive(b"", 0) == [Ended(None)]
     assert peers.server.reply(number, 1, 0) is peers.server and not peers.server.outgoing
+
+
+def test_a_daemon_that_stops_does_not_refuse_what_it_has_done() -> None:
+    """What was asked on an earlier connection is answered, or unknown; only what is new is refused."""
+    peers = opened()
+    first, second, third = (peers.ask("CREATE", key=key, data=b"\x01") for key in "abc")
+    peers.up()
+    before = peers.server
+    before.reply(third, 3, peers.now)
+    peers.connect()
+    peers.up()
+    peers.down()
+    size = len(encode(Request(first, "CREATE", "pages", {"key": "a", "data": b"\x01"})))
+    peers.up(size)
+    assert peers.server.stop(peers.now) == [] and peers.server.state is State.LEAVING
+    fourth = peers.ask("CREATE", key="d", data=b"\x01")
+    peers.settle()
+    before.reply(first, 1, peers.now)
+    before.reply(second, 2, peers.now)
+    peers.settle()
+    answers = of(Answered, peers.told)
+    assert answers == [Answered(first, 1), Answered(second, 2), Answered(third, 3)]
+    (failed,) = of(Failed, peers.told)
+    assert failed.id == fourth and isinstance(failed.error, Stopping)
+    assert len(peers.requests()) == 3
+
+
+def test_a_daemon_that_stops_does_nothing_again() -> None:
+    """A put whose answer is forgotten may have been made: that it was refused would be a lie."""
+    peers = opened()
+    first, second = peers.ask("GET", key="a"), peers.ask("PUT", key="a", data=b"\x01")
+    peers.up()
+    peers.server.reply(second, 1, peers.now)
+    session = peers.server._session
+    assert session is not None
+    session._answers.clear()
+    peers.connect()
+    peers.up()
+    peers.down()
+    peers.up(len(encode(Request(first, "GET", "pages", GET))))
+    assert peers.server.stop(peers.now) == [] and peers.server.state is State.LEAVING
+    peers.settle(lambda _: None)
+    assert of(Answered, peers.told) == []
+    peers.server.reply(first, None, peers.now)
+    peers.settle()
+    assert of(Answered, peers.told) == [Answered(first, None)]
+    (failed,) = of(Failed, peers.told)
+    assert failed.id == second and isinstance(failed.error, ConnectionLost)
+    assert len(peers.requests()) == 3

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
-from journal.client import consuming, following, keeping, producing, reading
+from journal.client import consuming, following, keeping, producing, reading, snapshots
 from journal.client.asked import asked, walked
 from journal.client.consuming import Tokened
 from journal.client.lease import RemoteLease
 from journal.client.remote import RemoteLog
+from journal.client.snapshot import RemoteSnapshot
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
@@ -86,6 +88,15 @@ class RemoteJournal(RemoteLog):
             if not page.has_more:
                 return
             after = page.after
+
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> RemoteSnapshot:
+        """
+        All entries as they are now, copied by the daemon, to be read in parts by many processes while the journal goes on.
+
+        The daemon keeps the copy in its store until the snapshot is closed, or nobody has read of it for five minutes;
+        `directory` is for those who open a store themselves, and says nothing here.
+        """
+        return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))
 
     def claim(
         self,

@@ -14,6 +14,7 @@ import random
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
@@ -44,6 +45,8 @@ class Shared:
         self.options = options
         self.first: Call[Any] | None = None
         """What to ask first on each further connection."""
+        self.on_end: list[Callable[[], None]] = []
+        """Told, under the lock, that a connection has ended."""
         self._lock = threading.Lock()
         self._session = ClientSession(os.urandom(SESSION_BYTES), limits=options.limits)
         self._comeback = Comeback(address, options)
@@ -237,6 +240,8 @@ class Shared:
                 wire.interrupt()  # the reader closes it
             else:
                 wire.close()
+            for told in list(self.on_end):
+                told()
         inboxes = list(self._inboxes.values())
         self._inboxes.clear()
         for inbox in inboxes:
@@ -304,6 +309,7 @@ class Shared:
         self._rooms.clear()
         self._has_reader = False
         self._read_from = None
+        self.on_end.clear()
         self._drop_wire()
 
 

@@ -17,6 +17,7 @@ from journal.client.options import Options
 CONNECT_S = 10.0
 LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
+LOOPBACK = "127.0.0.1"
 _READ_BYTES = 1 << 16
 _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
@@ -82,6 +83,17 @@ class Wire:
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
         return any(ready & ~select.POLLOUT for _, ready in poll.poll(max(0, int(seconds * 1000))))
+
+    @property
+    def local_host(self) -> str:
+        """The address that the other side sees us at; of a Unix socket: loopback."""
+        if self.socket.family == socket.AF_UNIX:
+            return LOOPBACK
+        try:
+            host: str = self.socket.getsockname()[0]
+        except OSError:
+            return LOOPBACK  # it was closed: whoever asks finds out
+        return host
 
     def interrupt(self) -> None:
         """Have a thread that waits look up: nothing more comes."""

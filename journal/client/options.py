@@ -62,6 +62,7 @@ class Options:
     poll_ms: int = 30_000
     backoff: Backoff = field(default_factory=Backoff)
     tls: ssl.SSLContext | None = None
+    """None: the system's authorities are believed."""
     limits: Limits = DEFAULT
 
 

@@ -12,9 +12,7 @@ import socket
 import struct
 
 from journal.client.address import Address
-from journal.client.options import Options
 
-CONNECT_S = 10.0
 LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
 LOOPBACK = "127.0.0.1"
@@ -23,13 +21,8 @@ _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
 
 
-def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
-    """A connected wire; OSError when nobody answers."""
-    seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
-    return Wire(_connected(address, seconds))
-
-
-def _connected(address: Address, timeout_s: float) -> socket.socket:
+def connected_to(address: Address, timeout_s: float) -> socket.socket:
+    """A connected socket; OSError when nobody answers."""
     if address.kind == "unix":
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -74,8 +67,8 @@ class Wire:
         except OSError:
             return 0
 
-    def plain(self, data: bytes) -> bytes:
-        """What received bytes say; under the lock of who has the connection."""
+    def plain(self, data: bytes) -> bytes | None:
+        """What received bytes say; under the lock of who has the connection. None: nothing yet."""
         return data
 
     def wait(self, seconds: float, *, is_sending: bool) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from journal.client import keeping
 from journal.client.address import parse_address
 from journal.client.ear import Ear
-from journal.client.heartbeat import Heart
+from journal.client.heartbeat import TIMEOUT_MS, Heart
 from journal.client.journal import RemoteJournal
 from journal.client.link import Link
 from journal.client.merged import RemoteMergedJournals
@@ -19,7 +19,7 @@ from journal.client.remote import Remote
 from journal.core.settings import check_name
 from journal.core.times import DurationLike
 from journal.core.views import Flag
-from journal.errors import NotFound
+from journal.errors import Invalid, NotFound
 from journal.net.limits import DEFAULT, Limits
 
 
@@ -54,10 +54,13 @@ def connect(
         identity=identity, secret=secret, token=token, name=name, timeout=timeout, wait=wait, poll=poll, backoff=backoff,
         tls=tls, limits=limits,
     )  # fmt: skip
-    link = Link(parse_address(address), options)
+    where = parse_address(address)
+    if tls is not None and where.kind != "tls":
+        raise Invalid(f"{where} is an address without TLS, and tls= is given: write tls://HOST:PORT, or leave tls out")
+    link = Link(where, options)
     store = RemoteStore(Heart(link))
     try:
-        store._heart.beat()
+        store._heart.beat(options.wait_ms + TIMEOUT_MS)
         if name is not None:
             store._ask(keeping.register(name))
             link.first = keeping.register(name)

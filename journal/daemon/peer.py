@@ -102,8 +102,9 @@ class Peer:
 
     def _read(self) -> None:
         """Take what has come. Of TLS a part may be in the library, where no readiness tells of it: until there is none."""
-        now = steady_ms()
-        while not self.is_closed and self.connection.wants_bytes:
+        now = monotonic_ns() // 1_000_000
+        connection = self.connection
+        while not self.is_closed and connection.wants_bytes:
             try:
                 data = self._sock.recv(READ_BYTES)
             except _WOULD_BLOCK:
@@ -131,10 +132,12 @@ class Peer:
                 return
             if not connection.outgoing or self._is_handshaking or not self._send(now):
                 break
-        if connection.is_finished:
+        if connection.is_ended and not connection.outgoing:
             self.close()
             return
-        self._wait_for((READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0))
+        mask = (READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0)
+        if mask != self._mask:
+            self._wait_for(mask)
         if self._armed_at > now + self._shortest_ms:
             self._arm()
 

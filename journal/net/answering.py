@@ -50,6 +50,7 @@ class Answering(Stream):
         self._waiting: set[int] = set()
         """Of those, what an earlier connection of the session had asked for and will answer."""
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
+        self._output_bytes_max = limits.output_bytes_max
         self._is_lines = False
         self._alive_by: int | None = None
         self._events: list[Event] = []
@@ -62,7 +63,7 @@ class Answering(Stream):
     @property
     def is_full(self) -> bool:
         """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
-        return len(self.outgoing) > self.limits.output_bytes_max
+        return len(self.outgoing) > self._output_bytes_max
 
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""

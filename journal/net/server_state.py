@@ -68,6 +68,7 @@ class ServerConnection(Answering):
         self._lines = LineBuffer(limits.line_bytes_max)
         self._line_errors = 0
         self._last_id = 0
+        self._in_flight_max = limits.in_flight_max
         self._is_stalled = False
         self._taken = 0
 
@@ -75,12 +76,14 @@ class ServerConnection(Answering):
 
     @property
     def _is_blocked(self) -> bool:
-        return len(self._order) >= self.limits.in_flight_max or len(self.outgoing) > self.limits.output_bytes_max
+        return len(self._order) >= self._in_flight_max or len(self.outgoing) > self._output_bytes_max
 
     @property
     def wants_bytes(self) -> bool:
         """Whether to read from the socket (D2)."""
-        return not self.is_ended and not self._is_blocked
+        return not (
+            self.is_ended or len(self._order) >= self._in_flight_max or len(self.outgoing) > self._output_bytes_max
+        )
 
     def receive(self, data: bytes, now: int) -> list[Event]:
         """Bytes have come; empty: the other side has closed."""

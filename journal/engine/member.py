@@ -27,6 +27,7 @@ from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
 from journal.engine.prefixed import behind, name_in
 from journal.engine.rowsfile import Rows
+from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class MemberGenerations(Generations):
     def carrying(self) -> Carrying:  # type: ignore[override]
         """What moves survivors."""
         return self._shared.generations.carrying
+
+    @property
+    def snapshots(self) -> Snapshots:  # type: ignore[override]
+        """Those that are being made of what all share."""
+        return self._shared.generations.snapshots
 
     @property
     def pins(self) -> int:

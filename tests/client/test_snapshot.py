@@ -142,7 +142,7 @@ def test_another_process_reads_a_part(store: journal.Store, pages: journal.Journ
     with (
         store.serve(unix=False, tcp=[("127.0.0.1", 0)], tokens=tokens) as server,
         connect(server.addresses[0], identity="reader", secret=bytes(range(32))) as far,
-        RemoteJournal(far._heart, "pages", 30_000).snapshot() as shot,
+        far.journal("pages").snapshot() as shot,
     ):
         parts = shot.parts(3)
         assert len(parts) == 3 and all(len(pickle.dumps(part)) < 1000 for part in parts)
@@ -235,7 +235,7 @@ def test_a_producer_takes_none(store: journal.Store, pages: journal.Journal) -> 
         connect(server.addresses[0], identity="p", secret=bytes(32)) as far,
         pytest.raises(journal.AccessDenied),
     ):
-        RemoteJournal(far._heart, "pages", 30_000).snapshot()
+        far.journal("pages").snapshot()
 
 
 def test_an_entry_that_fits_into_no_frame_is_named(far_pages: RemoteJournal, pages: journal.Journal) -> None:

@@ -317,7 +317,9 @@ def test_a_snapshot_is_of_one_moment(tmp_path: Path) -> None:
 LOOKER = """
 import sys
 import journal
+from journal.engine import snapshots
 from tests.engine.test_snapshot import check_pairs, shown
+snapshots.LOOK_S = 600.0
 with journal.open(sys.argv[1], readonly=True) as store:
     pages = store.journal("pages")
     print("ready", flush=True)

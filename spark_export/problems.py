@@ -7,9 +7,19 @@ by the code: `[JOURNAL_OPTION_UNKNOWN] …`. The codes are part of the interface
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from journal.errors import JournalError
+from journal.errors import (
+    AccessDenied,
+    ConnectionLost,
+    CursorUnavailable,
+    Invalid,
+    JournalError,
+    NotFound,
+    StoreLocked,
+)
 
 E = TypeVar("E", bound=JournalError)
 
@@ -30,8 +40,10 @@ DATE_RANGE = "JOURNAL_DATE_RANGE"
 TIMELINE = "JOURNAL_TIMELINE"
 TARGET_EXISTS = "JOURNAL_TARGET_EXISTS"
 TARGET_INVALID = "JOURNAL_TARGET_INVALID"
+TARGET_BUSY = "JOURNAL_TARGET_BUSY"
 SPARK_MISSING = "JOURNAL_SPARK_MISSING"
 JAVA_MISSING = "JOURNAL_JAVA_MISSING"
+OTHER = "JOURNAL_ERROR"
 
 
 def problem(kind: type[E], code: str, text: str) -> E:
@@ -39,7 +51,29 @@ def problem(kind: type[E], code: str, text: str) -> E:
     return kind(f"[{code}] {text}")
 
 
-def coded(error: JournalError, code: str) -> JournalError:
+_CODES: tuple[tuple[type[JournalError], str], ...] = (
+    (NotFound, NOT_FOUND),
+    (CursorUnavailable, CURSOR_UNAVAILABLE),
+    (StoreLocked, STORE_LOCKED),
+    (ConnectionLost, STORE_UNREACHABLE),
+    (AccessDenied, STORE_UNREACHABLE),
+    (Invalid, OPTION_INVALID),
+)
+
+
+def coded(error: JournalError, code: str | None = None) -> JournalError:
     """The same error with a code in front of its text; one that has a code already keeps it."""
     text = str(error)
-    return error if text.startswith("[JOURNAL_") else type(error)(f"[{code}] {text}")
+    if text.startswith("[JOURNAL_"):
+        return error
+    found = code or next((each for kind, each in _CODES if isinstance(error, kind)), OTHER)
+    return type(error)(f"[{found}] {text}")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors of journal's leave with a code."""
+    try:
+        yield
+    except JournalError as e:
+        raise coded(e) from e

@@ -51,6 +51,9 @@ def session(
         builder = builder.config(name, value)
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = home
+    if _HERE.fullmatch(master):
+        # The setting spark.pyspark.python does not reach those parts of Spark that look for and plan data sources.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return register(made)
@@ -89,7 +92,6 @@ def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any
         ours |= {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
-            "spark.pyspark.python": sys.executable,
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         }
     java = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"

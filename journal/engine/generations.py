@@ -37,6 +37,7 @@ from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
+from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import CARRY, survivors
 from journal.engine.telling import tell
 from journal.errors import StorageError, StoreFailed, StoreFull
@@ -99,6 +100,7 @@ class Generations:
         """None for each field of the union, for those who read."""
         self.pins = 0
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
+        self.snapshots = Snapshots()
         self._p = pipeline
         self._oldest: dict[int, int] = {}
         """The first offset in the log of each closed generation, which never changes: looked at once."""

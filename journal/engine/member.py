@@ -26,6 +26,7 @@ from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
 from journal.engine.prefixed import behind, name_in
 from journal.engine.rowsfile import Rows
+from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ class MemberGenerations(Generations):
     def disposal(self) -> Disposal:  # type: ignore[override]
         """Where given up files go."""
         return self._shared.generations.disposal
+
+    @property
+    def snapshots(self) -> Snapshots:  # type: ignore[override]
+        """Those that are being made of what all share."""
+        return self._shared.generations.snapshots
 
     @property
     def pins(self) -> int:

@@ -32,6 +32,7 @@ from journal.engine.log import Log
 from journal.engine.look import Look
 from journal.engine.merged import Member, MergedLook, Merging, Sequence
 from journal.engine.pipeline import Pipeline
+from journal.engine.rooms import sweep
 from journal.engine.rowsfile import DATABASES
 from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
 
@@ -187,7 +188,8 @@ class Opening:
         return gone
 
     def sweep(self) -> None:
-        """Remove what is left of journals that were dropped."""
+        """Remove what is left of journals that were dropped, and of snapshots."""
+        sweep(self.path)
         for found in sorted(self.path.iterdir()):
             if found.name.startswith(GONE):
                 remove_tree(found)

@@ -28,6 +28,7 @@ MISSING: dict[str, dict[str, str]] = {
     },
     "journal": {
         "measure_drift": "the daemon measures, with what PING carries",
+        "snapshot": "not over the wire yet",
     },
     "merged": {},
     "lease": {},

@@ -19,7 +19,7 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(1 << 63), (1 << 64) - 1)
-    | st.floats()
+    | st.floats(allow_nan=False)  # one nan is as good as another: their bits may differ
     | st.text(st.characters(exclude_categories=["Cs"]))
     | st.binary()
     | st.builds(msgpack.ExtType, st.integers(0, 127), st.binary(max_size=9))

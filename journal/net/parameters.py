@@ -8,7 +8,7 @@ P3  A kind is a value of the table; nothing else in the package decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,21 +213,32 @@ class Parameter:
     is_required: bool = False
 
 
-def check_parameters(command: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> None:
+class Parameters(dict[str, Parameter]):
+    """The parameters of a command, by name. What each request is checked with is made once."""
+
+    __slots__ = ("checks", "required")
+
+    def __init__(self, parameters: Iterable[Parameter]) -> None:
+        super().__init__((parameter.name, parameter) for parameter in parameters)
+        self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
+        self.required = tuple(name for name, parameter in self.items() if parameter.is_required)
+
+
+def check_parameters(command: str, known: Parameters, given: Mapping[str, Any]) -> None:
     """Refuse parameters that a command does not have, or that are missing or not well-formed (P1)."""
+    checks = known.checks
     for name, value in given.items():
-        parameter = known.get(name)
-        if parameter is None:
+        if name not in checks:
             raise Invalid(f"{command} has no parameter {shown(name)}: it has {', '.join(known) or 'none'}")
-        if value is None and not parameter.is_required:
-            continue
-        parameter.kind.check(name, value)
-    for parameter in known.values():
-        if parameter.is_required and parameter.name not in given:
-            raise Invalid(f"{command} needs the parameter {parameter.name}: {parameter.kind.meaning}")
+        check, is_required = checks[name]
+        if value is not None or is_required:
+            check(name, value)
+    for name in known.required:
+        if name not in given:
+            raise Invalid(f"{command} needs the parameter {name}: {known[name].kind.meaning}")
 
 
-def read_parameters(command: str, known: Mapping[str, Parameter], written: Mapping[str, str]) -> dict[str, Any]:
+def read_parameters(command: str, known: Parameters, written: Mapping[str, str]) -> dict[str, Any]:
     """The values of a line's texts, checked."""
     read: dict[str, Any] = {}
     for name, value in written.items():
@@ -241,7 +252,7 @@ def read_parameters(command: str, known: Mapping[str, Parameter], written: Mappi
     return read
 
 
-def one_of_group(name: str, fields: Mapping[str, Parameter]) -> Kind:
+def one_of_group(name: str, fields: Parameters) -> Kind:
     """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from journal.net import parameters as p
 from journal.net.command import ADMIN, CONSUME, KNOWN, PRODUCE, Command, Retry, Role, Scope, command
-from journal.net.parameters import Kind, Parameter, one_of_group
+from journal.net.parameters import Kind, Parameter, Parameters, one_of_group
 
 _JOURNAL = Scope.JOURNAL
 _DAEMON = Scope.DAEMON
@@ -59,7 +59,7 @@ _ENTRIES = "{entries: [entry], after: bytes or null}"
 
 
 def _group(name: str, item: str, fields: tuple[Parameter, ...]) -> Parameter:
-    return _need(name, p.list_of(one_of_group(item, {field.name: field for field in fields})))
+    return _need(name, p.list_of(one_of_group(item, Parameters(fields))))
 
 
 _PUTS = _group("puts", "put", _PUT)

@@ -29,8 +29,13 @@ MISSING: dict[str, dict[str, str]] = {
     "journal": {
         "measure_drift": "the daemon measures, with what PING carries",
         "snapshot": "not over the wire yet",
+        "changes": "not over the wire yet",
+        "oldest_cursor": "not over the wire yet",
     },
-    "merged": {},
+    "merged": {
+        "changes": "not over the wire yet",
+        "oldest_cursor": "not over the wire yet",
+    },
     "lease": {},
 }
 """What the library has and a client has not, with the reason."""

@@ -14,7 +14,20 @@ from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW,
 from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Delete, Entry, FeedView, Flag, Move, Page, Put, PutResult
+from journal.core.views import (
+    Buried,
+    Compacted,
+    Delete,
+    Entry,
+    FeedView,
+    Flag,
+    Loaded,
+    Move,
+    Page,
+    Put,
+    PutResult,
+    Rejected,
+)
 from journal.engine.feed import Feed
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
@@ -94,6 +107,7 @@ __all__ = [
     "LeaseLost",
     "Leased",
     "LineError",
+    "Loaded",
     "LogDamaged",
     "MergedJournals",
     "Move",
@@ -109,6 +123,7 @@ __all__ = [
     "Range",
     "ReadOnly",
     "Refused",
+    "Rejected",
     "RemoteError",
     "Retry",
     "Schema",

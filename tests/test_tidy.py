@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.errors",),
     ("journal.core",),
     WIRE,
+    ("journal.loads",),
     ("journal.engine",),
     ("journal.roles",),
     ("journal.net",),

@@ -23,6 +23,7 @@ from journal.core.views import Buried, Entry, buried_of, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.following import Following
 from journal.engine.lease import Lease
+from journal.engine.loading import Loading
 from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.peers import FLAG as DRIFT
 from journal.engine.peers import Peers
@@ -36,7 +37,7 @@ from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Picking, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None

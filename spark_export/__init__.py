@@ -1,0 +1,12 @@
+"""
+Spark for journals: read, export, load and stream them in bulk.
+
+    spark = spark_export.session()
+    spark.read.format("journal").option("journal", "pages").load("work.journal")
+
+It stands on journal's public API; journal never imports it. Importing it brings in no Spark: that happens with the first call.
+"""
+
+from spark_export.session import register, session
+
+__all__ = ["register", "session"]

@@ -45,7 +45,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.roles",),
     ("journal.net",),
     ("journal.client",),
-    ("journal", "journal._open", "journal._runner", "journal.aio", "journal.aio_roles", "journal.testing"),
+    (
+        "journal",
+        "journal._open",
+        "journal._runner",
+        "journal.aio",
+        "journal.aio_loads",
+        "journal.aio_roles",
+        "journal.testing",
+    ),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
 )

@@ -33,6 +33,7 @@ from journal.engine.look import Look
 from journal.engine.merged import Member, MergedLook, Merging, Sequence
 from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import DATABASES
+from journal.engine.staging import sweep
 from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
 
 log = logging.getLogger("journal.store")
@@ -187,7 +188,8 @@ class Opening:
         return gone
 
     def sweep(self) -> None:
-        """Remove what is left of journals that were dropped."""
+        """Remove what is left of journals that were dropped, and of loads that were not committed."""
+        sweep(self.path)
         for found in sorted(self.path.iterdir()):
             if found.name.startswith(GONE):
                 remove_tree(found)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from types import TracebackType
 from typing import Any
@@ -30,15 +30,18 @@ import journal._open as _open
 from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
+from journal.aio_loads import AsyncLoadPart, AsyncLoadSession
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.keys import UserKey
+from journal.core.views import Loaded
 from journal.engine.claiming import index, is_indexed
 from journal.engine.feed import Feed
 from journal.engine.following import Following
 from journal.engine.journal import Journal
 from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
+from journal.engine.preparing import Part
 from journal.engine.rotating import Rotating
 from journal.engine.snapshot import Snapshot
 from journal.engine.store import Store
@@ -231,6 +234,7 @@ class AsyncJournal(_AsyncFollowing):
     forecast = _verb(Journal.forecast)
     raise_flag = _verb(Journal.raise_flag)
     measure_drift = _verb(Journal.measure_drift)
+    load_abort = _verb(Journal.load_abort)
 
     @property
     def name(self) -> str:
@@ -287,6 +291,22 @@ class AsyncJournal(_AsyncFollowing):
         # No list: leases that somebody only looked at are not released when his coroutine is cancelled (Z3).
         leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
+
+    async def load(self, parts: Iterable[Part], **options: Any) -> Loaded:
+        """See Journal.load. It takes long, so it has a thread of its own."""
+        return await asyncio.to_thread(self._wrapped.load, parts, **options)
+
+    async def load_begin(self) -> AsyncLoadSession:
+        """See Journal.load_begin."""
+        return AsyncLoadSession(await self._runner.run(self._wrapped.load_begin), self._runner)
+
+    async def load_part(self, load: str, name: str) -> AsyncLoadPart:
+        """See Journal.load_part."""
+        return AsyncLoadPart(await self._runner.run(lambda: self._wrapped.load_part(load, name)), self._runner)
+
+    async def load_commit(self, load: str, parts: Iterable[str], **options: Any) -> Loaded:
+        """See Journal.load_commit; on a thread of its own, as `load`."""
+        return await asyncio.to_thread(self._wrapped.load_commit, load, parts, **options)
 
     async def scan(self, **filters: Any) -> AsyncIterator[Any]:
         """See Journal.scan."""

@@ -74,7 +74,9 @@ class LocalTarget:
     def __init__(self, path: str) -> None:
         self._path = Path(os.path.abspath(path))
         if not self._path.name:
-            raise problem(Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made")
+            raise problem(
+                Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made"
+            )
         self._new = self._path.with_name(f".{self._path.name}.exporting")
         self._old = self._path.with_name(f".{self._path.name}.replaced")
         self.shown = str(self._path)
@@ -168,7 +170,9 @@ class HadoopTarget:
         self._jvm: Any = spark.sparkContext._jvm
         whole = self._jvm.org.apache.hadoop.fs.Path(address)
         if whole.getParent() is None:
-            raise problem(Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it")
+            raise problem(
+                Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it"
+            )
         self._path = whole
         self._new = self._beside("exporting")
         self._old = self._beside("replaced")

@@ -33,6 +33,7 @@ from journal.engine.producing import Producing
 from journal.engine.reading import Reading
 from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
+from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
@@ -43,8 +44,9 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     _served: Any = None
     """What a daemon that serves it keeps of it."""
 
-    def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: Staging | None = None) -> None:
         super().__init__(pipeline)
+        self._staging = staging
         self._timers = Timers(pipeline)
         self._reads = Reads(pipeline)
         self._peers = Peers() if peers is None else peers

@@ -22,6 +22,7 @@ from journal.core.times import DateLike
 from journal.core.views import Buried, Entry, buried_of, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.following import Following
+from journal.engine.ground import Ground
 from journal.engine.lease import Lease
 from journal.engine.loading import Loading
 from journal.engine.namespaces import OWN, Namespaces
@@ -71,6 +72,10 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
         if self._p.trouble is not None:
             raise self._p.trouble
         return self._p.time.now()
+
+    def _ground(self) -> Ground:
+        """What a role stands on (journal.roles.ground)."""
+        return Ground(self)
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"

@@ -88,16 +88,13 @@ class LocalTarget:
         place = self._path.with_name(f".{self._path.name}.lock")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as e:
-            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = _flocked(place)
         except BlockingIOError as e:
-            os.close(fd)
             raise problem(
                 Busy, TARGET_BUSY, f"another export to {self.shown} is under way: wait for it, or choose another target"
             ) from e
+        except OSError as e:
+            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
         try:
             yield
         finally:
@@ -153,6 +150,20 @@ class LocalTarget:
         _sync(self._path.parent)
         if self._old.exists():
             shutil.rmtree(self._old)
+
+
+def _flocked(place: Path) -> int:
+    """A descriptor that holds the lock on a file; whoever had it removed the file at the end, so it must still be that name's."""
+    while True:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.lexists(place) and os.path.samestat(os.fstat(fd), os.lstat(place)):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
 
 
 def _sync(path: Path) -> None:

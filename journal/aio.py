@@ -22,6 +22,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Iterable
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
@@ -30,6 +31,7 @@ from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
 from journal.aio_loads import AsyncLoadPart, AsyncLoadSession
+from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.keys import UserKey
 from journal.core.views import Loaded
@@ -41,10 +43,13 @@ from journal.engine.lease import Lease
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.preparing import Part
 from journal.engine.rotating import Rotating
+from journal.engine.snapshot import Snapshot
 from journal.engine.store import Store
 from journal.errors import JournalError
 
 _END = object()
+CHANGES = 500
+"""So many are read on the thread of the store at a time."""
 
 
 class AsyncLease(_Wrapped):
@@ -129,6 +134,30 @@ class AsyncFeed(_Wrapped):
         return f"<Async{repr(self._wrapped)[1:]}"
 
 
+class AsyncSnapshot(_Wrapped):
+    """A snapshot; `async with` closes it. Its parts are read by blocking calls, in processes or threads of their own."""
+
+    _wrapped: Snapshot
+
+    parts = _verb(Snapshot.parts)
+    close = _verb(Snapshot.close)
+
+    def __getattr__(self, name: str) -> Any:
+        """name, cursor, taken, size, schema, is_closed"""
+        return getattr(self._wrapped, name)
+
+    async def __aenter__(self) -> AsyncSnapshot:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._wrapped)[1:]}"
+
+
 class _AsyncFollowing(_Wrapped):
     """Feeds and their consumers, generations, cursors."""
 
@@ -144,6 +173,18 @@ class _AsyncFollowing(_Wrapped):
     distance = _verb(Rotating.distance)
     shift = _verb(Rotating.shift)
     lag = _verb(Rotating.lag)
+
+    @property
+    def oldest_cursor(self) -> Any:
+        """The oldest cursor from which all changes can be read."""
+        return self._wrapped.oldest_cursor
+
+    async def changes(self, after: Cursor, until: Cursor) -> AsyncIterator[Event]:
+        """See Journal.changes."""
+        events = self._wrapped.changes(after, until)
+        while page := await self._runner.run(lambda: tuple(islice(events, CHANGES))):
+            for event in page:
+                yield event
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""
@@ -272,6 +313,15 @@ class AsyncJournal(_AsyncFollowing):
         entries = self._wrapped.scan(**filters)
         while (entry := await self._runner.run(lambda: next(entries, _END))) is not _END:
             yield entry
+
+    async def snapshot(self, **options: Any) -> AsyncSnapshot:
+        """See Journal.snapshot. Files are copied on a thread apart, so that other verbs are not held up."""
+        taking = asyncio.ensure_future(asyncio.to_thread(self._wrapped.snapshot, **options))
+        try:
+            return AsyncSnapshot(await asyncio.shield(taking), self._runner)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda done: None if done.exception() else done.result().close())
+            raise
 
     async def work(self, **options: Any) -> AsyncIterator[AsyncLease]:
         """See Journal.work. Sleeps on a thread of its own; ends when the iterator is closed or the store is."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from journal.core.blocks import PartEncoder
+from journal.core.loadblocks import PartEncoder
 from journal.core.views import Loaded
 from journal.errors import Invalid
 

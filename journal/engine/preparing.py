@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import msgpack
 
-from journal.core.blocks import Columns, LoadRow, columns_in, columns_of
 from journal.core.keys import UserKey, murmur, pack_place
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX, LOAD_BYTES_MAX, LOAD_REJECTS_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
+from journal.core.loadblocks import Columns, LoadRow, columns_in, columns_of
 from journal.core.rows import Row, key_size
 from journal.core.schema import Schema
 from journal.core.views import Rejected

@@ -1,7 +1,7 @@
 """
 Where the parts of loads wait until they are committed: files beside the journals.
 
-    _loads/<id>/<part>     part files (core.blocks), as far as they have come
+    _loads/<id>/<part>     part files (core.loadblocks), as far as they have come
 
 Nothing here is synced: a load that was not committed does not outlive the process that has the store.
 
@@ -223,7 +223,7 @@ class Staging:
             _remove_tree(self._top)
 
 
-def sweep(store: Path) -> None:
+def sweep_loads(store: Path) -> None:
     """Remove what a crash left of loads (H1)."""
     if os.path.lexists(store / LOADS):
         remove_tree(store / LOADS)

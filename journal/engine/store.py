@@ -5,6 +5,7 @@ A store: a directory that one process owns, with its journals.
       LOCK                       flock; pid and start time of the owner
       SOCKET                     the daemon's, while the owner is one
       _tokens                    the identities that a daemon knows, if there are any
+      _snapshots/…               copies of entries, while somebody reads them
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
@@ -235,6 +236,7 @@ class Store:
                 return
             with p.lock:
                 p.enter()
+            self._keeper.call(p.generations.snapshots.close)
             self._keeper.call(p.close)
             del self._journals[name]
             try:
@@ -373,6 +375,7 @@ class Store:
     def _close_journals(self) -> None:
         pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
         for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+            p.generations.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
             if digests:

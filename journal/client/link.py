@@ -212,6 +212,11 @@ class Link(Shared):
         number = -1 if wire is None else wire.socket.fileno()
         return None if number < 0 else number
 
+    def check(self) -> None:
+        """Raise why nothing can be asked any more."""
+        if self._trouble is not None:
+            raise self._trouble
+
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be asked any more."""

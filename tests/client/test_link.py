@@ -344,3 +344,19 @@ def test_a_stopping_daemon_that_does_not_go_is_told_of(tmp_path: Path, small: Sm
             thread.join(30)
             assert [type(error) for error in errors] in ([journal.StoreClosed], [journal.ConnectionLost])
     assert not small.entries
+
+
+def test_a_claim_that_is_made_again_has_its_name(tmp_path: Path, small: Small) -> None:
+    """Also when the new connection has not said its own yet."""
+    held = Held(small, "CLAIM")
+    small.entries["a"] = {"data": b"\xc0"}
+    with TinyDaemon(tmp_path / "s", held) as tiny, connect(tiny.address, name="backend-1", backoff=QUICK) as store:
+        pages = store.journal("pages")
+        got: list[Any] = []
+        thread = threading.Thread(target=lambda: got.append(pages.claim()))
+        thread.start()
+        assert held.came.acquire(timeout=30)
+        assert held.requests[0].parameters["consumer"] == "backend-1"
+        answer(tiny, held)
+        thread.join(30)
+        assert got[0].consumer == "backend-1"

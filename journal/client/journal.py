@@ -163,7 +163,7 @@ class RemoteJournal(RemoteLog):
         Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
         """
         found = self._ask(
-            consuming.claim(self.name, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+            consuming.claim(self.name, consumer=self._as(consumer), lease=lease, durability=durability, buckets=buckets)
         )
         return RemoteLease(self, found.leases[0]) if found.leases else None
 
@@ -182,7 +182,9 @@ class RemoteJournal(RemoteLog):
         Fewer than there are when a frame (1 MiB) holds no more: ask again.
         """
         rows = self._walk(
-            consuming.claim_many(self.name, n, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+            consuming.claim_many(
+                self.name, n, consumer=self._as(consumer), lease=lease, durability=durability, buckets=buckets
+            )
         )
         return [RemoteLease(self, row) for row in rows]
 
@@ -201,9 +203,15 @@ class RemoteJournal(RemoteLog):
         NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
         """
         row = self._ask(
-            consuming.claim_key(self.name, key, version=version, consumer=consumer, lease=lease, durability=durability)
+            consuming.claim_key(
+                self.name, key, version=version, consumer=self._as(consumer), lease=lease, durability=durability
+            )
         )
         return RemoteLease(self, row)
+
+    def _as(self, consumer: str) -> str:
+        """Under which name to claim. Said with each claim: one that is made again on another connection comes before its REGISTER."""
+        return self._link.options.name or "" if consumer == "" else consumer
 
     def lease(self, token: int | Tokened) -> RemoteLease:
         """The active lease of a token, as it is now, with what it is about; LeaseLost when it is not active any more."""
@@ -237,7 +245,7 @@ class RemoteJournal(RemoteLog):
         """
         if stop is not None and not isinstance(stop, Event):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
-        claim = consuming.claim(self.name, consumer=consumer, lease=lease, buckets=buckets)
+        claim = consuming.claim(self.name, consumer=self._as(consumer), lease=lease, buckets=buckets)
         return work(self, self._ear, claim, stop)
 
     def _ground(self) -> RemoteGround:

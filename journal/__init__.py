@@ -2,9 +2,13 @@
 Journal: an embedded, durable journal of work to do.
 
 Rows with a priority and a date, handed to backends under a lease, in order, at the right millisecond.
+
+What stands on the engine is imported when it is first used: who only connects to a daemon (`journal.connect`) needs no lmdb.
 """
 
-from journal._open import open
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from journal.client.store import connect
 from journal.core.blocks import Block
 from journal.core.buckets import Range
@@ -16,12 +20,6 @@ from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import Buried, Compacted, Delete, Entry, FeedView, Flag, Move, Page, Put, PutResult
-from journal.engine.feed import Feed
-from journal.engine.journal import Journal
-from journal.engine.lease import Lease
-from journal.engine.merged_journals import MergedJournals
-from journal.engine.snapshot import Snapshot, SnapshotPart
-from journal.engine.store import Store
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -56,8 +54,17 @@ from journal.errors import (
     VersionMismatch,
     VersionUnsupported,
 )
-from journal.roles.consumer import Consumer
-from journal.roles.producer import Producer, Published
+
+if TYPE_CHECKING:
+    from journal._open import open
+    from journal.engine.feed import Feed
+    from journal.engine.journal import Journal
+    from journal.engine.lease import Lease
+    from journal.engine.merged_journals import MergedJournals
+    from journal.engine.snapshot import Snapshot, SnapshotPart
+    from journal.engine.store import Store
+    from journal.roles.consumer import Consumer
+    from journal.roles.producer import Producer, Published
 
 __version__ = "0.1.0"
 
@@ -133,3 +140,39 @@ __all__ = [
     "connect",
     "open",
 ]
+
+_LATER = {
+    "Consumer": "journal.roles.consumer",
+    "Feed": "journal.engine.feed",
+    "Journal": "journal.engine.journal",
+    "Lease": "journal.engine.lease",
+    "MergedJournals": "journal.engine.merged_journals",
+    "Producer": "journal.roles.producer",
+    "Published": "journal.roles.producer",
+    "Snapshot": "journal.engine.snapshot",
+    "SnapshotPart": "journal.engine.snapshot",
+    "Store": "journal.engine.store",
+    "open": "journal._open",
+}
+"""What is imported when it is first used, and from where."""
+
+
+def __getattr__(name: str) -> Any:
+    """See _LATER."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'journal' has no attribute {name!r}")
+    try:
+        found = getattr(import_module(_LATER[name]), name)
+    except ModuleNotFoundError as e:
+        if e.name != "lmdb":
+            raise
+        raise ImportError(
+            f"journal.{name} needs lmdb, which is not installed: pip install lmdb. "
+            "Without it there is journal.connect, to a daemon that has it"
+        ) from e
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -22,6 +22,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +30,7 @@ import journal._open as _open
 from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
+from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.keys import UserKey
 from journal.engine.claiming import index, is_indexed
@@ -43,6 +45,8 @@ from journal.engine.store import Store
 from journal.errors import JournalError
 
 _END = object()
+CHANGES = 500
+"""So many are read on the thread of the store at a time."""
 
 
 class AsyncLease(_Wrapped):
@@ -166,6 +170,18 @@ class _AsyncFollowing(_Wrapped):
     distance = _verb(Rotating.distance)
     shift = _verb(Rotating.shift)
     lag = _verb(Rotating.lag)
+
+    @property
+    def oldest_cursor(self) -> Any:
+        """The oldest cursor from which all changes can be read."""
+        return self._wrapped.oldest_cursor
+
+    async def changes(self, after: Cursor, until: Cursor) -> AsyncIterator[Event]:
+        """See Journal.changes."""
+        events = self._wrapped.changes(after, until)
+        while page := await self._runner.run(lambda: tuple(islice(events, CHANGES))):
+            for event in page:
+                yield event
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""

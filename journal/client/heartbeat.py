@@ -36,11 +36,11 @@ class Heart:
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
 
-    def beat(self) -> None:
+    def beat(self, timeout_ms: int = TIMEOUT_MS) -> None:
         """One PING (P2)."""
         sent = wall_ms()
         call = self.clocks.ping(int(sent))
-        answer = call.read(self.link.ask(call, TIMEOUT_MS))
+        answer = call.read(self.link.ask(call, timeout_ms))
         self.clocks.pong(sent, answer, wall_ms())
 
     def begin(self) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
-from journal.client import consuming, following, keeping, producing, reading
+from journal.client import consuming, following, keeping, producing, reading, snapshots
 from journal.client.asked import asked, walked
 from journal.client.consuming import Tokened
+from journal.client.ear import Ear
+from journal.client.heartbeat import Heart
 from journal.client.lease import RemoteLease
 from journal.client.remote import RemoteLog
+from journal.client.snapshot import RemoteSnapshot
+from journal.client.worker import work
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
@@ -17,6 +23,7 @@ from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Entry
+from journal.errors import Invalid
 
 
 class RemoteJournal(RemoteLog):
@@ -48,6 +55,10 @@ class RemoteJournal(RemoteLog):
     discard = asked(consuming.discard)
     raise_flag = asked(keeping.raise_flag)
     wait_durable = asked(following.wait_durable)
+
+    def __init__(self, heart: Heart, name: str, timeout_ms: int | None, ear: Ear) -> None:
+        super().__init__(heart, name, timeout_ms)
+        self._ear = ear
 
     @property
     def settings(self) -> Settings:
@@ -86,6 +97,15 @@ class RemoteJournal(RemoteLog):
             if not page.has_more:
                 return
             after = page.after
+
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> RemoteSnapshot:
+        """
+        All entries as they are now, copied by the daemon, to be read in parts by many processes while the journal goes on.
+
+        The daemon keeps the copy in its store until the snapshot is closed, or nobody has read of it for five minutes;
+        `directory` is for those who open a store themselves, and says nothing here.
+        """
+        return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))
 
     def claim(
         self,
@@ -157,3 +177,27 @@ class RemoteJournal(RemoteLog):
 
     def _extend(self, token: int | Tokened, lease: DurationLike | None) -> tuple[int, int]:
         return self._ask(consuming.extend(self.name, token, lease))
+
+    def work(
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        stop: Event | None = None,
+        buckets: Range | None = None,
+    ) -> Iterator[RemoteLease]:
+        """
+        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps until the daemon says that there is work.
+
+        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the connection is closed. A daemon that is
+        restarted meanwhile is found again; ConnectionLost when none comes back (`backoff` of `connect`). A slow entry (`slow_from`) comes
+        only when nothing else is due.
+        """
+        if stop is not None and not isinstance(stop, Event):
+            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
+        claim = consuming.claim(self.name, consumer=consumer, lease=lease, buckets=buckets)
+        return work(self, self._ear, claim, stop)
+
+    def wake(self) -> None:
+        """Have sleeping workers of this connection look around, e.g. after their `stop` was set."""
+        self._ear.tell(self.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -69,6 +70,16 @@ def _read_pong(value: Any) -> tuple[int, int]:
 def register(name: str) -> Call[None]:
     """Give the connection a name."""
     return call("REGISTER", "", nothing, service=name)
+
+
+def listen(port: int, journals: Iterable[str], listener: int | None = None) -> Call[dict[str, Any]]:
+    """Ask for datagrams to this port when something falls due; with `listener`: renew that."""
+    return call("LISTEN", "", as_it_is, port=port, journals=sorted(journals), listener=listener)
+
+
+def unlisten(listener: int) -> Call[bool]:
+    """Ask for no more."""
+    return call("UNLISTEN", "", as_it_is, listener=listener)
 
 
 def journals() -> Steps[list[str]]:

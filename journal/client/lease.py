@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class LeaseView:
     """What is known of a lease; how it is ended says who has a connection."""
 
-    __slots__ = ("_is_ended", "_row", "data", "deadline", "key", "token", "version")
+    __slots__ = ("_is_ended", "_row", "data", "deadline", "insertion_date", "key", "token", "version")
 
     def __init__(self, row: LeaseRow) -> None:
         self._row = row
@@ -28,11 +28,7 @@ class LeaseView:
         self.deadline: int = row.deadline
         self.token: int = row.token
         self.version: int = row.version
-
-    @property
-    def insertion_date(self) -> int:
-        """When the entry was put."""
-        return self._row.insertion_date
+        self.insertion_date: int = row.insertion_date
 
     @property
     def priority(self) -> int:

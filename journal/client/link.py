@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from journal.client.call import Call, Undo
 from journal.client.shared import NEAR_MS, Shared, now_ms
+from journal.client.sockets import LOOPBACK
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
 from journal.errors import JournalError, StoreClosed, TimedOut
 from journal.net.client_state import Asked
@@ -151,6 +152,19 @@ class Link(Shared):
         """How long a connection may be silent before a PING is due."""
         connection = self._connection
         return self.options.limits.idle_ms // 3 if connection is None else connection.ping_ms
+
+    @property
+    def local_host(self) -> str:
+        """The address that the daemon sees this program at; only on a connection over the network it may be another one than loopback."""
+        wire = self._wire
+        return LOOPBACK if wire is None else wire.local_host
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the connection, for who wants to see its end."""
+        wire = self._wire
+        number = -1 if wire is None else wire.socket.fileno()
+        return None if number < 0 else number
 
     @property
     def is_closed(self) -> bool:

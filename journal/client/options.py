@@ -59,8 +59,10 @@ class Options:
     name: str | None = None
     timeout_ms: int | None = None
     wait_ms: int = 0
+    poll_ms: int = 30_000
     backoff: Backoff = field(default_factory=Backoff)
     tls: ssl.SSLContext | None = None
+    """None: the system's authorities are believed."""
     limits: Limits = DEFAULT
 
 
@@ -72,6 +74,7 @@ def options_of(
     name: str | None,
     timeout: DurationLike | None,
     wait: DurationLike,
+    poll: DurationLike,
     backoff: Backoff | None,
     tls: ssl.SSLContext | None,
     limits: Limits,
@@ -95,10 +98,18 @@ def options_of(
         name=None if name is None else checked(name, PLACE, "name", "letters, digits, _ . and -"),
         timeout_ms=None if timeout is None else duration_ms(timeout, "timeout"),
         wait_ms=duration_ms(wait, "wait"),
+        poll_ms=_poll_ms(poll),
         backoff=Backoff() if backoff is None else backoff,
         tls=tls,
         limits=limits,
     )
+
+
+def _poll_ms(poll: DurationLike) -> int:
+    wait = duration_ms(poll, "poll")
+    if wait < 1:
+        raise Invalid(f"poll is {poll!r}: it must be at least 1 ms, e.g. '30s'")
+    return wait
 
 
 def _secret_bytes(secret: bytes | str) -> bytes:

@@ -14,16 +14,18 @@ import random
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
 from journal.client.address import Address
 from journal.client.call import Call
 from journal.client.comeback import Comeback, is_fatal
+from journal.client.opening import Insecure, open_wire
 from journal.client.options import Options
-from journal.client.sockets import LOOK_S, Wire, open_wire
+from journal.client.sockets import LOOK_S, Wire
 from journal.client.waiting import Inbox, Posted, Waiter
-from journal.errors import ConnectionLost, ForkedStore, JournalError, StorageError, TimedOut
+from journal.errors import AccessDenied, ConnectionLost, ForkedStore, JournalError, StorageError, TimedOut
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
@@ -44,6 +46,8 @@ class Shared:
         self.options = options
         self.first: Call[Any] | None = None
         """What to ask first on each further connection."""
+        self.on_end: list[Callable[[], None]] = []
+        """Told, under the lock, that a connection has ended."""
         self._lock = threading.Lock()
         self._session = ClientSession(os.urandom(SESSION_BYTES), limits=options.limits)
         self._comeback = Comeback(address, options)
@@ -156,10 +160,11 @@ class Shared:
                 wire.close()  # somebody else saw its end
                 return
             now = monotonic_ns() // 1_000_000
-            if data is None:
+            said = None if data is None else wire.plain(data)
+            if said is None:
                 self._tick(now, mine)
             else:
-                self._take(connection.receive(wire.plain(data), now), now)
+                self._take(connection.receive(said, now), now)
             if mine.is_done:
                 self._hand_over(mine)
 
@@ -237,6 +242,8 @@ class Shared:
                 wire.interrupt()  # the reader closes it
             else:
                 wire.close()
+            for told in list(self.on_end):
+                told()
         inboxes = list(self._inboxes.values())
         self._inboxes.clear()
         for inbox in inboxes:
@@ -258,6 +265,11 @@ class Shared:
             return
         try:
             wire = open_wire(self.address, self.options, None if mine.by is None else mine.by - now)
+        except Insecure as e:
+            with self._lock:
+                self._comeback.forget()
+                self._give_up(str(e), AccessDenied(str(e)))
+            return
         except OSError as e:
             with self._lock:
                 now = now_ms()
@@ -304,6 +316,7 @@ class Shared:
         self._rooms.clear()
         self._has_reader = False
         self._read_from = None
+        self.on_end.clear()
         self._drop_wire()
 
 

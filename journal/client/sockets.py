@@ -12,23 +12,17 @@ import socket
 import struct
 
 from journal.client.address import Address
-from journal.client.options import Options
 
-CONNECT_S = 10.0
 LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
+LOOPBACK = "127.0.0.1"
 _READ_BYTES = 1 << 16
 _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
 
 
-def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
-    """A connected wire; OSError when nobody answers."""
-    seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
-    return Wire(_connected(address, seconds))
-
-
-def _connected(address: Address, timeout_s: float) -> socket.socket:
+def connected_to(address: Address, timeout_s: float) -> socket.socket:
+    """A connected socket; OSError when nobody answers."""
     if address.kind == "unix":
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -73,8 +67,8 @@ class Wire:
         except OSError:
             return 0
 
-    def plain(self, data: bytes) -> bytes:
-        """What received bytes say; under the lock of who has the connection."""
+    def plain(self, data: bytes) -> bytes | None:
+        """What received bytes say; under the lock of who has the connection. None: nothing yet."""
         return data
 
     def wait(self, seconds: float, *, is_sending: bool) -> bool:
@@ -82,6 +76,17 @@ class Wire:
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
         return any(ready & ~select.POLLOUT for _, ready in poll.poll(max(0, int(seconds * 1000))))
+
+    @property
+    def local_host(self) -> str:
+        """The address that the other side sees us at; of a Unix socket: loopback."""
+        if self.socket.family == socket.AF_UNIX:
+            return LOOPBACK
+        try:
+            host: str = self.socket.getsockname()[0]
+        except OSError:
+            return LOOPBACK  # it was closed: whoever asks finds out
+        return host
 
     def interrupt(self) -> None:
         """Have a thread that waits look up: nothing more comes."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from journal.client import keeping
 from journal.client.address import parse_address
-from journal.client.heartbeat import Heart
+from journal.client.ear import Ear
+from journal.client.heartbeat import TIMEOUT_MS, Heart
 from journal.client.journal import RemoteJournal
 from journal.client.link import Link
 from journal.client.merged import RemoteMergedJournals
@@ -18,7 +19,7 @@ from journal.client.remote import Remote
 from journal.core.settings import check_name
 from journal.core.times import DurationLike
 from journal.core.views import Flag
-from journal.errors import NotFound
+from journal.errors import Invalid, NotFound
 from journal.net.limits import DEFAULT, Limits
 
 
@@ -31,6 +32,7 @@ def connect(
     name: str | None = None,
     timeout: DurationLike | None = "30s",
     wait: DurationLike = 0,
+    poll: DurationLike = "30s",
     backoff: Backoff | None = None,
     tls: ssl.SSLContext | None = None,
     limits: Limits = DEFAULT,
@@ -44,17 +46,21 @@ def connect(
     name       under which this program is known and claims, unless a call says otherwise; None: the identity
     timeout    how long a call waits for its answer; None: as long as the daemon is there
     wait       how long to wait here for a daemon that is not there yet
+    poll       work() asks for work when the daemon says that there is some, and at least this often without a word from it
     backoff    how to come back after the connection was lost
     tls        for tls://; None: the system's certificates
     """
     options = options_of(
-        identity=identity, secret=secret, token=token, name=name, timeout=timeout, wait=wait, backoff=backoff, tls=tls,
-        limits=limits,
+        identity=identity, secret=secret, token=token, name=name, timeout=timeout, wait=wait, poll=poll, backoff=backoff,
+        tls=tls, limits=limits,
     )  # fmt: skip
-    link = Link(parse_address(address), options)
+    where = parse_address(address)
+    if tls is not None and where.kind != "tls":
+        raise Invalid(f"{where} is an address without TLS, and tls= is given: write tls://HOST:PORT, or leave tls out")
+    link = Link(where, options)
     store = RemoteStore(Heart(link))
     try:
-        store._heart.beat()
+        store._heart.beat(options.wait_ms + TIMEOUT_MS)
         if name is not None:
             store._ask(keeping.register(name))
             link.first = keeping.register(name)
@@ -69,6 +75,7 @@ class RemoteStore(Remote):
 
     def __init__(self, heart: Heart) -> None:
         super().__init__(heart, heart.link.options.timeout_ms)
+        self._ear = Ear(heart)
 
     def journal(self, name: str, **settings: Any) -> RemoteJournal:
         """Open a journal, or declare it. Settings are kept; those given here change what may be changed."""
@@ -80,7 +87,7 @@ class RemoteStore(Remote):
                 self._ask(keeping.settings(name))
             except NotFound:
                 self._ask(keeping.declare(name, {}))
-        return RemoteJournal(self._heart, name, self._timeout_ms)
+        return RemoteJournal(self._heart, name, self._timeout_ms, self._ear)
 
     def journals(self) -> list[str]:
         """The names of all journals, as far as this identity may see them."""
@@ -122,6 +129,7 @@ class RemoteStore(Remote):
     def close(self) -> None:
         """End the connection. Closing twice is fine."""
         self._link.close()
+        self._ear.tell()
 
     def __enter__(self) -> RemoteStore:
         return self

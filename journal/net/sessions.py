@@ -48,20 +48,20 @@ class Standing(Enum):
 class Kept:
     """The answers of all sessions together."""
 
-    __slots__ = ("_bytes_max", "_make_room", "bytes")
+    __slots__ = ("_make_room", "bytes", "bytes_max")
 
     def __init__(self, bytes_max: int, make_room: Callable[[], bool]) -> None:
         """`make_room`: forgets a session that has no connection; False when there is none."""
         self.bytes = 0
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._make_room = make_room
 
     @property
     def is_full(self) -> bool:
         """Whether there are too many, also without those of sessions that were left: who adds one lets his own go."""
-        while self.bytes > self._bytes_max and self._make_room():
+        while self.bytes > self.bytes_max and self._make_room():
             pass
-        return self.bytes > self._bytes_max
+        return self.bytes > self.bytes_max
 
 
 class Session(Generic[H]):
@@ -97,12 +97,20 @@ class Session(Generic[H]):
 
     def finish(self, number: int, answer: bytes) -> None:
         """A request was answered."""
-        if number not in self._answers or self._answers[number] is not None:
+        answers, kept = self._answers, self.kept
+        if answers.get(number, answer) is not None:
             return
-        self._answers[number] = answer
-        self._bytes += len(answer)
-        self.kept.bytes += len(answer)
-        if len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max or self.kept.is_full:
+        answers[number] = answer
+        size = len(answer)
+        if len(answers) > self._answers_max:
+            oldest = next(iter(answers))
+            gone = answers[oldest]
+            if gone is not None:  # the usual case: one comes, one goes
+                del answers[oldest]
+                size -= len(gone)
+        self._bytes += size
+        kept.bytes += size
+        if len(answers) > self._answers_max or self._bytes > self._answers_bytes_max or kept.bytes > kept.bytes_max:
             self._trim()
 
     def answer(self, number: int) -> bytes:

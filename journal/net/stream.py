@@ -22,6 +22,7 @@ class Stream:
         """Send these bytes, then say how many were sent with `sent`."""
         self.is_ended = False
         self._idle_ms = limits.idle_ms
+        self._send_ms = limits.send_ms
         self._decoder = Decoder(HELLO_BYTES_MAX)
         self._encode = Encoder(HELLO_BYTES_MAX)
         self._hello_by: int | None = now + limits.hello_ms
@@ -37,9 +38,12 @@ class Stream:
 
     def sent(self, size: int, now: int) -> None:
         """So many bytes of `outgoing` were taken by the socket."""
-        if size:
+        if size == len(self.outgoing):
+            self.outgoing.clear()
+            self._send_by = None
+        elif size:
             del self.outgoing[:size]
-            self._send_by = now + self.limits.send_ms if self.outgoing else None
+            self._send_by = now + self._send_ms
 
     @property
     def deadline(self) -> int | None:
@@ -49,7 +53,7 @@ class Stream:
 
     def _write(self, data: bytes, now: int) -> None:
         if not self.outgoing:
-            self._send_by = now + self.limits.send_ms
+            self._send_by = now + self._send_ms
         self.outgoing += data
 
     def _send(self, frame: Frame, now: int) -> None:

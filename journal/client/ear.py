@@ -1,0 +1,98 @@
+"""
+Where the workers of a program sleep until something falls due, each journal's in a place of its own; a thread listens for all of them
+(journal.client.listening), while somebody works.
+
+E1  Whatever is told, lost or forged, a worker only asks earlier than it would by itself: work comes from claims alone.
+E2  Who looks at the news of a place before it claims misses nothing that comes afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from journal.client.heartbeat import Heart
+from journal.client.listening import Listening
+from journal.net.watch import Poll
+
+STOP_LOOK_S = 0.25
+"""An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
+
+
+class Place:
+    """Where the workers of one journal sleep."""
+
+    def __init__(self) -> None:
+        self.news = 0
+        """How often something was told."""
+        self.users = 0
+        self._told = threading.Condition(threading.Lock())
+
+    def tell(self) -> None:
+        """Have all who sleep here look around."""
+        with self._told:
+            self.news += 1
+            self._told.notify_all()
+
+    def wait(self, seen: int, seconds: float, stop: threading.Event | None) -> bool:
+        """Sleep until there is more news than was seen, time has passed, or `stop` is set; whether there is news (E2)."""
+        by = monotonic() + seconds
+        with self._told:
+            while self.news == seen and not (stop is not None and stop.is_set()):
+                rest = by - monotonic()
+                if rest <= 0:
+                    return False
+                self._told.wait(rest if stop is None else min(rest, STOP_LOOK_S))
+            return self.news != seen
+
+
+class Ear:
+    """See the module. Safe to use from many threads."""
+
+    def __init__(self, heart: Heart) -> None:
+        self.heart = heart
+        self._lock = threading.Lock()
+        self._places: dict[str, Place] = {}
+        self._thread: Listening | None = None
+
+    def poll(self) -> Poll:
+        """When a worker asks without having been told."""
+        most_ms = self.heart.link.options.poll_ms
+        return Poll(first_ms=min(1000, most_ms), most_ms=most_ms)
+
+    @contextmanager
+    def place(self, journal: str) -> Iterator[Place]:
+        """Somebody works on a journal: where it sleeps."""
+        with self._lock:
+            place = self._places.setdefault(journal, Place())
+            place.users += 1
+            if self._thread is None:
+                self._thread = Listening(self.heart, self.names, self.tell)
+            self._thread.look()
+        try:
+            yield place
+        finally:
+            with self._lock:
+                place.users -= 1
+                if not place.users:
+                    del self._places[journal]
+                if self._thread is not None:
+                    self._thread.look()
+                    if not self._places:
+                        self._thread.end()
+                        self._thread = None
+
+    def names(self) -> set[str]:
+        """The journals that somebody works on."""
+        with self._lock:
+            return set(self._places)
+
+    def tell(self, journal: str | None = None) -> None:
+        """Wake the workers of a journal; None: of all."""
+        with self._lock:
+            places = list(self._places.values()) if journal is None else [self._places.get(journal)]
+        for place in places:
+            if place is not None:
+                place.tell()

@@ -11,6 +11,7 @@ from journal.client import consuming, following, keeping, producing, reading, sn
 from journal.client.asked import asked, walked
 from journal.client.consuming import Tokened
 from journal.client.ear import Ear
+from journal.client.ground import RemoteGround
 from journal.client.heartbeat import Heart
 from journal.client.lease import RemoteLease
 from journal.client.remote import RemoteLog
@@ -197,6 +198,10 @@ class RemoteJournal(RemoteLog):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
         claim = consuming.claim(self.name, consumer=consumer, lease=lease, buckets=buckets)
         return work(self, self._ear, claim, stop)
+
+    def _ground(self) -> RemoteGround:
+        """What a role stands on (journal.roles.ground)."""
+        return RemoteGround(self, self._ear)
 
     def wake(self) -> None:
         """Have sleeping workers of this connection look around, e.g. after their `stop` was set."""

@@ -4,7 +4,7 @@ A journal as the daemon serves it: data comes and goes packed, leases are rows, 
 The engine's own verbs do the work. They pack, check and make leases through attributes of the journal, which here are others; so the
 rules, the records and the locks are those of an embedded journal.
 
-S1  Packed data is stored and sent as it is (journal.daemon.packed).
+S1  Packed data is stored and sent as it is (journal.engine.packed).
 S2  A lease is its consumer's: who may not act under the consumer's name can neither look at it nor end it. This is checked where the
     engine looks the lease up, under its lock. Who may act under every name is not asked.
 S3  What is taken by a claim fits into a frame: the rest of what was due is not taken.
@@ -18,11 +18,11 @@ from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.core.rows import Row
 from journal.core.settings import MERGED
 from journal.daemon.columns import LEASE_BYTES, lease_columns, text_bytes
-from journal.daemon.packed import check_packed, checked_packed
 from journal.engine.journal import Journal
 from journal.engine.leases import Held
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.order import Order
+from journal.engine.packed import check_packed, checked_packed
 from journal.engine.store import Store
 from journal.errors import AccessDenied, NotFound
 from journal.net.auth import EVERYTHING, Grant

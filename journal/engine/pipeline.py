@@ -172,7 +172,7 @@ class Pipeline:
                     f"{segment_path(reader.directory, place.segment)}: the record at byte {place.position} (offset "
                     f"{place.offset}) does not fit the rows: {e!r}. Restore the store from a copy"
                 ) from e
-            self.changes += payload.changes
+            self.changes += self.checkpoints.weight(payload.changes, len(record.data))
             self.time.not_before(record.timestamp)
         state.rebuild_order()
         self.timer_at = 0

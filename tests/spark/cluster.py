@@ -35,10 +35,11 @@ def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
         spark.stop()
 
 
-def _executor(_: int) -> str:
-    from pyspark import SparkFiles
+def _executor(_: int) -> int:
+    """Each executor has a Python process of its own, whose children are the workers."""
+    import os
 
-    return str(SparkFiles.getRootDirectory())
+    return os.getppid()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Spark for journals: read, export, load and stream them in bulk.
 It stands on journal's public API; journal never imports it. Importing it brings in no Spark: that happens with the first call.
 """
 
+from spark_export.load import LoadResult, load
 from spark_export.session import register, session
 
-__all__ = ["register", "session"]
+__all__ = ["LoadResult", "load", "register", "session"]

@@ -76,7 +76,9 @@ class Manifest:
             kept = json.loads(text)
             if (version := kept.pop("version")) != VERSION:
                 raise problem(
-                    Invalid, TARGET_INVALID, f"{where} has version {version!r}, and {VERSION} is known: use a newer journal"
+                    Invalid,
+                    TARGET_INVALID,
+                    f"{where} has version {version!r}, and {VERSION} is known: use a newer journal",
                 )
             del kept["bytes"]
             since, schema = kept.pop("since"), kept.pop("schema")

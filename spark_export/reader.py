@@ -12,7 +12,6 @@ Runs in processes that Spark starts beside the driver (schema, planning) and in 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +31,12 @@ from spark_export.problems import (
     problem,
     told,
 )
-from spark_export.shared import SharedSnapshot
-from spark_export.stores import looked_at, opened_to_read
+from spark_export.shared import Counter, SharedSnapshot, parts_number
+from spark_export.stores import looked_at, opened_to_read, snapshot_of
 from spark_export.structs import chosen, same_columns, struct_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-PART_ROWS = 500_000
-"""A task of this size takes about a second; more of them than cores only when there are more rows."""
-PARTS_MAX = 1000
 
 
 def entries_schema(given: Mapping[str, str]) -> StructType:
@@ -79,9 +74,10 @@ class Plan:
 class Part(InputPartition):
     """What one task reads."""
 
-    def __init__(self, part: Any, taken: int) -> None:
+    def __init__(self, part: Any, taken: int, counter: Counter | None = None) -> None:
         super().__init__(part)
         self.taken = taken
+        self.counter = counter
 
 
 class EntriesReader(DataSourceReader):
@@ -106,9 +102,9 @@ class EntriesReader(DataSourceReader):
         with told():
             if options.snapshot is not None:
                 shared = SharedSnapshot.found(options.snapshot, options.place)
-                return [Part(part, shared.taken) for part in shared.parts]
+                return [Part(part, shared.taken, shared.counter(n)) for n, part in enumerate(shared.parts)]
             with opened_to_read(options.place) as pages:
-                shot = pages.snapshot(directory=SparkFiles.getRootDirectory())
+                shot = snapshot_of(pages, SparkFiles.getRootDirectory())
                 parts = shot.parts(
                     parts_number(options.partitions, shot.size),
                     since=options.since,
@@ -138,6 +134,8 @@ class EntriesReader(DataSourceReader):
             try:
                 for block in partition.value.read():
                     yield from shaper.batches(block)
+                    if partition.counter is not None:
+                        partition.counter.add(len(block.values))
             except (FileNotFoundError, NotFound) as e:
                 raise problem(NotFound, SNAPSHOT_NOT_VISIBLE, _not_visible(e)) from e
 
@@ -147,10 +145,3 @@ def _not_visible(error: Exception) -> str:
         f"this executor does not find the snapshot ({error}). It goes with the session that took it, or with the daemon's lease on "
         "it: load() again. On other machines than the store's, read through its daemon: option('path', 'tcp://HOST:PORT')"
     )
-
-
-def parts_number(asked: int | None, size: int) -> int:
-    """Into how many parts a snapshot is read."""
-    if asked is not None:
-        return asked
-    return max(os.cpu_count() or 2, min(PARTS_MAX, -(-size // PART_ROWS)))

@@ -17,7 +17,7 @@ import pickle
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,27 @@ from journal.core.cursor import Cursor
 from journal.core.schema import Schema
 from journal.errors import NotFound
 from spark_export.options import Place
-from spark_export.problems import SNAPSHOT_GONE, problem
-from spark_export.stores import AnyJournal
+from spark_export.problems import SNAPSHOT_GONE, problem, told
+from spark_export.stores import AnyJournal, AnyStore, is_daemons, opened_place, place_in, snapshot_of
 
 PARTS = "parts"
+PART_ROWS = 500_000
+"""A task of this size takes about a second; more of them than cores only when there are more rows."""
+PARTS_MAX = 1000
+
+
+class Counter:
+    """A number in a file, for whoever shows progress; on a machine that does not have the directory it is nowhere."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._rows = 0
+
+    def add(self, rows: int) -> None:
+        """So many more."""
+        self._rows += rows
+        with contextlib.suppress(OSError):
+            Path(self._path).write_text(str(self._rows))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +65,18 @@ class SharedSnapshot:
     schema: Schema | None
     timeline: str
     parts: tuple[Any, ...]
+
+    def counter(self, number: int) -> Counter:
+        """Where the reader of a part says how far it is."""
+        return Counter(os.path.join(self.name, f"rows-{number}"))
+
+    def rows_read(self) -> int:
+        """How many rows the tasks on this machine have read."""
+        total = 0
+        for path in Path(self.name).glob("rows-*"):
+            with contextlib.suppress(OSError, ValueError):
+                total += int(path.read_text())
+        return total
 
     @classmethod
     def found(cls, name: str, place: Place) -> SharedSnapshot:
@@ -72,30 +101,74 @@ class SharedSnapshot:
 
 
 @contextlib.contextmanager
-def shared(
-    pages: AnyJournal, place: Place, count: int | None = None, *, top: str | None = None
+def snapshot(
+    store: AnyStore | str | os.PathLike[str],
+    journal: str,
+    *,
+    partitions: int | None = None,
+    token: str | None = None,
+    tls_ca: str | None = None,
 ) -> Iterator[SharedSnapshot]:
-    """Take a snapshot of an open journal and keep it for the time of the block."""
-    from spark_export.reader import parts_number
+    """
+    Take a snapshot of a journal and keep it for the time of the block, for any number of loads.
 
+    store        a path, a daemon's address, or a store that is open
+    partitions   in how many parts it is read; None: by its size
+    """
+    place = place_in(store, journal, token=token, tls_ca=tls_ca)
+    with told(), contextlib.ExitStack() as held:
+        yield kept_for(held, store, place, partitions=partitions)
+
+
+def kept_for(
+    held: contextlib.ExitStack,
+    store: AnyStore | str | os.PathLike[str],
+    place: Place,
+    *,
+    partitions: int | None = None,
+    part_rows: int = PART_ROWS,
+    top: str | None = None,
+    before: Callable[[AnyJournal], None] | None = None,
+    then: Callable[[AnyJournal, Cursor], None] | None = None,
+) -> SharedSnapshot:
+    """
+    Take a snapshot, and keep it for as long as `held`. The store is closed again at once, unless a daemon keeps the rows.
+
+    before, then     what is to be done with the open journal before it is taken, and after, with its cursor
+    """
     directory = tempfile.mkdtemp(prefix="journal-snapshot-", dir=top)  # 0700 (H1)
-    try:
-        with pages.snapshot(directory=directory) as shot:
-            kept = SharedSnapshot(
-                name=directory,
-                place=place,
-                cursor=shot.cursor,
-                taken=shot.taken,
-                size=shot.size,
-                schema=shot.schema,
-                timeline=pages.settings.timeline,
-                parts=tuple(shot.parts(parts_number(count, shot.size))),
-            )
-            with open(os.open(Path(directory) / PARTS, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-                pickle.dump(kept, file)
-            yield kept
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    held.callback(shutil.rmtree, directory, ignore_errors=True)
+    with contextlib.ExitStack() as opened:
+        pages = opened.enter_context(opened_place(store, place))
+        if before is not None:
+            before(pages)
+        shot = snapshot_of(pages, directory)
+        if is_daemons(pages):
+            opened.callback(shot.close)
+        kept = SharedSnapshot(
+            name=directory,
+            place=place,
+            cursor=shot.cursor,
+            taken=shot.taken,
+            size=shot.size,
+            schema=shot.schema,
+            timeline=pages.settings.timeline,
+            parts=tuple(shot.parts(parts_number(partitions, shot.size, part_rows))),
+        )
+        with open(os.open(Path(directory) / PARTS, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            pickle.dump(kept, file)
+        if then is not None:
+            then(pages, shot.cursor)
+        if is_daemons(pages):
+            held.push(opened.pop_all())  # the rows are there until it is told; ours go with the directory
+    return kept
+
+
+def parts_number(asked: int | None, size: int, part_rows: int = PART_ROWS) -> int:
+    """Into how many parts a snapshot is read."""
+    if asked is not None:
+        return asked
+    return max(os.cpu_count() or 2, min(PARTS_MAX, -(-size // part_rows)))
 
 
 def _check_ours(name: str) -> None:

@@ -19,6 +19,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import journal
 from journal.client.journal import RemoteJournal
@@ -26,7 +27,7 @@ from journal.client.store import RemoteStore
 from journal.engine.files import announced
 from journal.errors import AccessDenied, ConnectionLost, JournalError, NotFound, StoreLocked
 from journal.net.tls import client_context
-from spark_export.options import Place
+from spark_export.options import PLACE, Place, place_of, taken
 from spark_export.problems import NOT_FOUND, STORE_LOCKED, STORE_NOT_FOUND, STORE_UNREACHABLE, coded, problem
 
 AnyStore = journal.Store | RemoteStore
@@ -90,6 +91,43 @@ def check_is_store(path: str) -> None:
             STORE_NOT_FOUND,
             f"{path} is not a store on this machine: give the path of one, or its daemon's address (tcp://HOST:PORT)",
         )
+
+
+def place_in(
+    store: AnyStore | str | os.PathLike[str], name: str, *, token: str | None = None, tls_ca: str | None = None
+) -> Place:
+    """The place of a journal in a store that is open, or named."""
+    found = {"journal": name, "token": token, "tls_ca": tls_ca, "path": _path_of(store)}
+    return place_of(taken({word: text for word, text in found.items() if text is not None}, PLACE, "finding"))
+
+
+def _path_of(store: AnyStore | str | os.PathLike[str]) -> str:
+    if isinstance(store, journal.Store):
+        return str(store.path)
+    return str(store._link.address) if isinstance(store, RemoteStore) else os.fspath(store)
+
+
+@contextlib.contextmanager
+def opened_place(store: AnyStore | str | os.PathLike[str], place: Place) -> Iterator[AnyJournal]:
+    """The journal to read, of a store that is open and stays so, or of one that is opened for the time of the block."""
+    if isinstance(store, AnyStore):
+        yield existing(store, place)
+    else:
+        with opened_to_read(place) as pages:
+            yield pages
+
+
+def is_daemons(pages: AnyJournal) -> bool:
+    """Whether a daemon keeps it, not this process."""
+    return isinstance(pages, RemoteJournal)
+
+
+def snapshot_of(pages: AnyJournal, directory: str) -> Any:
+    """
+    A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
+    some minutes after it was read last.
+    """
+    return pages.snapshot(directory=directory) if isinstance(pages, journal.Journal) else pages.snapshot()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """
 Where an export goes: a directory that appears whole, or not at all.
 
-Spark writes into a hidden directory beside the target (`.NAME.exporting`), the manifest is added to it, and then it gets its name. On this machine's
-file systems that is one rename; elsewhere (hdfs://, s3a://, …) Hadoop's file system does it, as atomically as it renames.
+Spark writes into a hidden directory beside the target (`.NAME.exporting`), the manifest is added to it, and then it gets its name. On
+file systems of this machine that is one rename; elsewhere (hdfs://, s3a://, …) Hadoop's file system does it, as atomically as it renames.
 
 G1  What has the target's name is whole: it has a manifest, written before the name.
 G2  One export at a time for a target (on this machine's file systems: a lock beside it, `.NAME.lock`).
@@ -74,7 +74,9 @@ class LocalTarget:
     def __init__(self, path: str) -> None:
         self._path = Path(os.path.abspath(path))
         if not self._path.name:
-            raise problem(Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made")
+            raise problem(
+                Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made"
+            )
         self._new = self._path.with_name(f".{self._path.name}.exporting")
         self._old = self._path.with_name(f".{self._path.name}.replaced")
         self.shown = str(self._path)
@@ -86,16 +88,13 @@ class LocalTarget:
         place = self._path.with_name(f".{self._path.name}.lock")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as e:
-            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = _flocked(place)
         except BlockingIOError as e:
-            os.close(fd)
             raise problem(
                 Busy, TARGET_BUSY, f"another export to {self.shown} is under way: wait for it, or choose another target"
             ) from e
+        except OSError as e:
+            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
         try:
             yield
         finally:
@@ -153,6 +152,20 @@ class LocalTarget:
             shutil.rmtree(self._old)
 
 
+def _flocked(place: Path) -> int:
+    """A descriptor that holds the lock on a file; whoever had it removed the file at the end, so it must still be that name's."""
+    while True:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.lexists(place) and os.path.samestat(os.fstat(fd), os.lstat(place)):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
 def _sync(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -165,14 +178,17 @@ class HadoopTarget:
     """A directory of a file system that Hadoop knows: hdfs://, s3a://, abfs://, …"""
 
     def __init__(self, address: str, spark: SparkSession) -> None:
-        self._jvm: Any = spark.sparkContext._jvm
-        whole = self._jvm.org.apache.hadoop.fs.Path(address)
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        whole = jvm.org.apache.hadoop.fs.Path(address)
         if whole.getParent() is None:
-            raise problem(Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it")
+            raise problem(
+                Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it"
+            )
         self._path = whole
         self._new = self._beside("exporting")
         self._old = self._beside("replaced")
-        self._fs: Any = whole.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+        self._fs: Any = whole.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
         self.shown = address
         self.new = str(self._new.toString())
 

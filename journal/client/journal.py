@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
-from journal.client import consuming, following, keeping, producing, reading
+from journal.client import consuming, following, keeping, producing, reading, snapshots
 from journal.client.asked import asked, walked
 from journal.client.consuming import Tokened
 from journal.client.ear import Ear
+from journal.client.ground import RemoteGround
 from journal.client.heartbeat import Heart
 from journal.client.lease import RemoteLease
 from journal.client.remote import RemoteLog
+from journal.client.snapshot import RemoteSnapshot
 from journal.client.worker import work
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
@@ -95,6 +98,15 @@ class RemoteJournal(RemoteLog):
             if not page.has_more:
                 return
             after = page.after
+
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> RemoteSnapshot:
+        """
+        All entries as they are now, copied by the daemon, to be read in parts by many processes while the journal goes on.
+
+        The daemon keeps the copy in its store until the snapshot is closed, or nobody has read of it for five minutes;
+        `directory` is for those who open a store themselves, and says nothing here.
+        """
+        return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))
 
     def claim(
         self,
@@ -186,6 +198,10 @@ class RemoteJournal(RemoteLog):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
         claim = consuming.claim(self.name, consumer=consumer, lease=lease, buckets=buckets)
         return work(self, self._ear, claim, stop)
+
+    def _ground(self) -> RemoteGround:
+        """What a role stands on (journal.roles.ground)."""
+        return RemoteGround(self, self._ear)
 
     def wake(self) -> None:
         """Have sleeping workers of this connection look around, e.g. after their `stop` was set."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from journal.client.call import Call, Undo
 from journal.client.shared import NEAR_MS, Shared, now_ms
 from journal.client.sockets import LOOPBACK
+from journal.client.turn import turns
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
 from journal.errors import JournalError, StoreClosed, TimedOut
 from journal.net.client_state import Asked
@@ -41,6 +42,8 @@ class Link(Shared):
             if len(self._session.asked) >= self._session.in_flight_max:
                 self._wait_for_room(by)
             asked = self._send(call, waiter, by, now)
+            if turns.turn is not None:
+                turns.over()
             if self._has_reader:
                 waiter.sit()
                 self._followers[waiter] = None

@@ -29,7 +29,7 @@ KeyRange = tuple[bytes, bytes]
 
 BLOCK_ROWS = 4096
 BLOCK_BYTES = 4 << 20
-PARTS_MAX = 1 << 16
+PARTS_MAX = 1 << 14
 RANGES_MAX = 256
 """A selection has a range for each priority at most."""
 END = b"\xff" * (PRIMARY_BYTES + 1)
@@ -87,9 +87,13 @@ def checked_ranges(ranges: object) -> list[KeyRange]:
     return found
 
 
-def split(ranges: Sequence[KeyRange], samples: Sequence[bytes], count: int) -> list[tuple[KeyRange, ...]]:
-    """Ranges as up to `count` parts with about as many of the samples in each; samples are in order (K2)."""
-    at = sorted({samples[len(samples) * number // count] for number in range(1, count)}) if samples else []
+def bounds(samples: Sequence[bytes], count: int) -> list[bytes]:
+    """Keys between `count` parts that have about as many of the samples each; samples are in order."""
+    return sorted({samples[len(samples) * number // count] for number in range(1, count)}) if samples else []
+
+
+def split(ranges: Sequence[KeyRange], at: Iterable[bytes]) -> list[tuple[KeyRange, ...]]:
+    """Ranges as parts, split at keys that are in order (K2)."""
     parts: list[tuple[KeyRange, ...]] = []
     rest = list(ranges)
     for bound in at:

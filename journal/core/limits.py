@@ -19,6 +19,10 @@ LOAD_NAMES_MAX = 1024
 LOAD_NAME_BYTES_MAX = 255
 LOAD_REJECTS_MAX = 4096
 """A load that has more wrong rows is refused as a whole: the list of those that were left out is always complete."""
+STAGED_LOADS_MAX = 64
+STAGED_PARTS_MAX = 10_000
+STAGED_BYTES_MAX = 16 << 30
+"""Loads of a store that are under way, the parts of each, and the bytes of all parts that wait in files."""
 BLOCK_BYTES_MAX = 1 << 28
 """A load block holds at least one of the largest entries."""
 RECORD_BYTES_MAX = LOAD_BYTES_MAX + (1 << 26)

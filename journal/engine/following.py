@@ -8,6 +8,7 @@ listed, with what each of them holds, and can be moved on or removed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from journal.core.cursor import Cursor
 from journal.core.events import Event
@@ -22,6 +23,9 @@ from journal.errors import Invalid, ReadOnly
 
 class Following(Side):
     """Reading what happened."""
+
+    _given: Any = None
+    """What a daemon that serves it keeps of changes that it has given in part."""
 
     def feed(
         self,

@@ -22,6 +22,7 @@ from journal.core.times import DateLike
 from journal.core.views import Buried, Entry, buried_of, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.following import Following
+from journal.engine.ground import Ground
 from journal.engine.lease import Lease
 from journal.engine.loading import Loading
 from journal.engine.namespaces import OWN, Namespaces
@@ -33,6 +34,7 @@ from journal.engine.producing import Producing
 from journal.engine.reading import Reading
 from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
+from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
@@ -43,8 +45,9 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     _served: Any = None
     """What a daemon that serves it keeps of it."""
 
-    def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: Staging | None = None) -> None:
         super().__init__(pipeline)
+        self._staging = staging
         self._timers = Timers(pipeline)
         self._reads = Reads(pipeline)
         self._peers = Peers() if peers is None else peers
@@ -69,6 +72,10 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
         if self._p.trouble is not None:
             raise self._p.trouble
         return self._p.time.now()
+
+    def _ground(self) -> Ground:
+        """What a role stands on (journal.roles.ground)."""
+        return Ground(self)
 
     def __repr__(self) -> str:
         return f"<Journal {self.name}>"

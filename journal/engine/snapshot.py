@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
-from journal.core.blocks import Block, KeyRange, parts_number, selected, split
+from journal.core.blocks import Block, KeyRange, bounds, parts_number, selected, split, verify
 from journal.core.cursor import Cursor
 from journal.core.schema import Schema
 from journal.core.times import DateLike
@@ -33,7 +33,9 @@ class SnapshotPart:
 
     def read(self) -> Iterator[Block]:
         """Its entries, some thousand at a time, in the order of work; checksums are verified."""
-        return read_blocks(self.copies, self.ranges)
+        for block in read_blocks(self.copies, self.ranges):
+            verify(block.primaries, block.values)
+            yield block
 
 
 class Snapshot:
@@ -77,19 +79,15 @@ class Snapshot:
 
         Only those with `since <= process date < until`, and of these priorities, if they are given.
         """
-        ranges = selected(since, until, priorities)
-        return [SnapshotPart(self._copies, part) for part in self.split(parts_number(count), ranges)]
+        ranges, at = self._split(parts_number(count), selected(since, until, priorities))
+        return [SnapshotPart(self._copies, part) for part in split(ranges, at)]
 
-    def split(self, count: int, ranges: list[KeyRange]) -> list[tuple[KeyRange, ...]]:
-        """The ranges of such parts."""
+    def _split(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
+        """The ranges that have entries, and the keys between parts of about the same size."""
         if self.is_closed:
             raise NotFound(f"the snapshot of journal {self.name} at {self.cursor} is closed: take another one")
         samples, used = sampled(self._copies, ranges, count)
-        return split(used, samples, count)
-
-    def blocks(self, ranges: list[KeyRange], rows_max: int, bytes_max: int) -> Iterator[Block]:
-        """The entries of ranges, in blocks of other sizes."""
-        return read_blocks(self._copies, ranges, rows_max, bytes_max)
+        return used, bounds(samples, count)
 
     def close(self) -> None:
         """Remove its files (N4). Closing twice is fine."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core import limits
+from journal.core.blocks import PARTS_MAX, RANGES_MAX, checked_ranges
 from journal.core.buckets import BUCKETS_MAX, Range
 from journal.core.settings import NAME as JOURNAL_NAME
 from journal.errors import Invalid
@@ -170,6 +171,13 @@ def _check_buckets(parameter: str, value: Any) -> None:
         raise _refuse(parameter, value, BUCKETS.meaning) from e
 
 
+def _check_ranges(parameter: str, value: Any) -> None:
+    try:
+        checked_ranges(value)
+    except Invalid as e:
+        raise Invalid(f"{parameter}: {e}") from e
+
+
 DATE = integer("date", 0, limits.DATE_MAX, "milliseconds since the epoch")
 DURATION = integer("duration", 0, limits.DURATION_MAX, "milliseconds")
 LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds")
@@ -178,6 +186,7 @@ PRIORITY = integer("priority", 0, limits.PRIORITY_MAX)
 VERSION = integer("version", 0, limits.VERSION_MAX)
 TOKEN = integer("token", 0, U64_MAX)
 COUNT = integer("count", 1, LIST_MAX)
+PARTS = integer("parts", 1, PARTS_MAX)
 CREDIT = integer("credit", 0, LIST_MAX)
 STEPS = integer("steps", -(1 << 53), 1 << 53)
 PORT = integer("port", 1, 65_535)
@@ -198,6 +207,11 @@ NUMBER = Kind("number", "an int or a float", _check_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
 CURSOR = Kind("cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor)
 START = Kind("start", '"BEGIN", "END" or a cursor', _check_start)
+RANGES = Kind(
+    "ranges",
+    f"up to {RANGES_MAX} ranges of primary keys, in order and apart: [[first, end], …], bytes each, the end not among them",
+    _check_ranges,
+)
 BUCKETS = Kind(
     "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets
 )

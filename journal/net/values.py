@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from journal.core.blocks import Block
 from journal.core.cursor import Cursor
 from journal.core.events import Event, More, Where
 from journal.core.forecast import Forecast, Load
-from journal.core.keys import UserKey
+from journal.core.keys import PRIMARY_BYTES, UserKey
 from journal.core.rows import pack_data, unpack_data
 from journal.core.views import Buried, Compacted, Entry, FeedView, Flag, Generation, Keeping, Page, PutResult
 from journal.errors import FrameError, JournalError
@@ -60,6 +61,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "forecast": ("now", "step_ms", "overdue", "steps", "later"),
     "load": ("start", "end", "counts"),
     "feed": FeedView._fields,
+    "block": Block._fields,
     "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
 }  # fmt: skip
 """What a value of each kind consists of."""
@@ -257,3 +259,29 @@ def event_from(value: Any, blank: dict[str, Any] | None = None) -> Event:
         raise FrameError(f"an event at {shown(offset)} with columns that do not fit")
     where = Where(order, timestamp, mode, namespace, blank)
     return _reading("event", lambda: Event((where, offset, op, verb, primary, entry, More(*more))))
+
+
+def block_to(block: Block) -> list[Any]:
+    """A block on the wire: the primary keys as one piece of bytes, lease rows as pairs with the number of their entry."""
+    return [b"".join(block.primaries), block.values, [[at, value] for at, value in block.leases.items()]]
+
+
+def block_from(value: Any) -> Block:
+    """A block from the wire; its checksums have not been looked at."""
+    keys, values, leases = _columns("block", value)
+    if (
+        type(keys) is not bytes
+        or type(values) is not list
+        or type(leases) is not list
+        or len(keys) != PRIMARY_BYTES * len(values)
+        or not {bytes}.issuperset(map(type, values))
+    ):
+        raise FrameError(f"a block with columns that do not fit: {shown(value)}")
+    held: dict[int, bytes] = {}
+    for pair in leases:
+        match pair:
+            case [int(at), bytes(lease)] if 0 <= at < len(values):
+                held[at] = lease
+            case _:
+                raise FrameError(f"{shown(pair)} is no lease of a block: [number of its entry, lease]")
+    return Block([keys[at : at + PRIMARY_BYTES] for at in range(0, len(keys), PRIMARY_BYTES)], values, held)

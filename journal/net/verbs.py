@@ -30,6 +30,7 @@ _BUCKETS = Parameter("buckets", p.BUCKETS)
 _REPEATABLE = Parameter("is_repeatable", p.BOOL)
 _LEASE = Parameter("lease", p.LEASE)
 _SUBSCRIPTION = _need("subscription", p.ID)
+_SNAPSHOT = _need("snapshot", p.PLACES)
 _STATUS = Parameter("status", p.STATUS)
 _PAGE = (Parameter("after", p.BYTES), Parameter("limit", p.COUNT))
 """A part of a long list: `after` of a reply asks for the next part; null: that was the last."""
@@ -201,6 +202,10 @@ READING: tuple[Command, ...] = (
         "The cursor n changes later, or earlier.",
     ),
     command("LAG", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "int", "How many changes come after it."),
+    command(
+        "OLDEST_CURSOR", _JOURNAL, KNOWN, Retry.ALWAYS, (), "cursor",
+        "The oldest cursor from which all changes can be read.",
+    ),
     command("DURABLE_CURSOR", _JOURNAL, KNOWN, Retry.ALWAYS, (), "cursor", "The last change that is on disk."),
     command(
         "WAIT_DURABLE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "null",
@@ -208,7 +213,34 @@ READING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
+SNAPSHOTS: tuple[Command, ...] = (
+    command(
+        "SNAPSHOT_OPEN", _JOURNAL, CONSUME, Retry.REQUEST, (),
+        "{snapshot, cursor, taken, size, schema: map or null}",
+        "Copies all entries as they are now. The copy goes when it is closed, or when nobody has read of it for five minutes.",
+    ),
+    command(
+        "SNAPSHOT_SPLIT", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT, _need("parts", p.PARTS), _need("ranges", p.RANGES)),
+        "{ranges, at: [bytes]}",
+        "Those of the ranges that have entries, and the primary keys between parts of about the same size.",
+    ),
+    command(
+        "SNAPSHOT_READ", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT, _need("ranges", p.RANGES)), "block",
+        "The first entries of the ranges, as many as fit into a frame. Ask for what comes after the last of them, until there is none.",
+    ),
+    command(
+        "SNAPSHOT_CLOSE", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT,), "null",
+        "Removes a copy; one that is gone already is no error.",
+    ),
+)  # fmt: skip
+
 FOLLOWING: tuple[Command, ...] = (
+    command(
+        "CHANGES", _JOURNAL, CONSUME, Retry.ALWAYS,
+        (_need("after", p.CURSOR), _need("until", p.CURSOR), Parameter("limit", p.COUNT)),
+        "{events: [event], after: cursor or null, blank: map or null}",
+        "The changes after one cursor, up to and with that of another, without a feed.",
+    ),
     command(
         "FEED_OPEN", _JOURNAL, CONSUME, Retry.CONNECTION,
         (
@@ -296,11 +328,12 @@ KEEPING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
-ROWS: tuple[Command, ...] = (*PRODUCING, *CONSUMING, *READING, *FOLLOWING, *KEEPING)
+ROWS: tuple[Command, ...] = (*PRODUCING, *CONSUMING, *READING, *SNAPSHOTS, *FOLLOWING, *KEEPING)
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Producing": PRODUCING,
     "Consuming": CONSUMING,
     "Reading": READING,
+    "Snapshots": SNAPSHOTS,
     "Following": FOLLOWING,
     "Keeping": KEEPING,
 }

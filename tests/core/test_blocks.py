@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.core.blocks import END, KeyRange, checked_ranges, parts_number, remaining, selected, split, verify
+from journal.core.blocks import END, KeyRange, bounds, checked_ranges, parts_number, remaining, selected, split, verify
 from journal.core.keys import pack_place, primary_key
 from journal.core.rows import encode_entry
 from journal.errors import Invalid, StoreDamaged
@@ -47,7 +47,7 @@ def test_parts_hold_together_what_the_selection_holds(
 ) -> None:
     """Whatever keys it is split at: each key in one part, the parts in order, never more than asked for (K2)."""
     ranges = selected(since, None, priorities)
-    parts = split(ranges, sorted(samples), count)
+    parts = split(ranges, bounds(sorted(samples), count))
     assert 1 <= len(parts) <= count
     assert all(part for part in parts) or parts == [()]
     for key in keys:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
     "durable_cursor": "DURABLE_CURSOR",
     "feed": "FEED_OPEN",
+    "snapshot": "SNAPSHOT_OPEN",
     "remove_feed": "FEED_REMOVE",
     "mark_feed": "FEED_MARK",
     "skip_feed": "FEED_SKIP",

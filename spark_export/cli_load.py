@@ -111,7 +111,7 @@ def _staged(args: argparse.Namespace, options: WriteOptions) -> tuple[Plan, list
     with looked_at(options.place) as pages:
         schema, now = pages.schema, pages.now()
     due = None if options.delay is None else now + options.delay
-    csv = CsvOptions(args.delimiter, args.escape, args.null)
+    csv = CsvOptions(args.delimiter, args.escape, args.null, args.data_format)
     sources = [
         _Source(path, kind, options, schema, due, csv) for path, kind in files
     ]  # all of them are looked at first

@@ -6,7 +6,7 @@ and a line that is wrong is a row that is rejected.
 
     dates       milliseconds, or ISO 8601 with a time zone
     key_bytes   base64, as Spark writes bytes; a field of bytes likewise
-    data        any value; a text is the JSON of one, as a reader gives it (data_format=value: it is a text)
+    data        any value; a text is the JSON of one, as a reader gives it (data_format=value: it is a text; msgpack: base64 of it)
 
 J1  A null is a value that is not given, as in a table.
 """
@@ -38,13 +38,11 @@ class Lines:
     """Makes rows of lines."""
 
     def __init__(self, named: Mapping[str, str], schema: Schema | None, data_format: str, due: int | None) -> None:
-        if data_format == "msgpack":
-            raise Invalid("data_format is msgpack: JSON has no bytes, use auto, json or value")
         self._roles = {named.get(role, role): role for role in ROLES}
         self._schema = schema
         columns = () if schema is None else layout(schema, "fields")
         self._fields = {one.name: (one.field, one.field_type) for one in columns if one.field is not None}
-        self._is_text = data_format == "value"
+        self._data_format = data_format
         self._due = due
 
     def made(self, lines: Iterable[bytes]) -> Iterator[Made]:
@@ -66,8 +64,8 @@ class Lines:
                 positions.append(number)
             except Invalid as e:
                 rejected.append(Rejected(number, key, str(e)))
-        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], [], [], []]
-        return Made(*columns, positions, rejected)  # type: ignore[arg-type]
+        columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _Row._fields]
+        return Made._make((*columns, positions, rejected))
 
     def _row(self, given: dict[str, Any]) -> _Row:
         found: dict[str, Any] = {}
@@ -90,7 +88,7 @@ class Lines:
         date = _date(found.get("process_date"), "process_date")
         return _Row(
             _key(found.get("key"), found.get("key_bytes")),
-            pack_data(self._data(found["data"]) if "data" in found else fields or None),
+            self._data(found["data"]) if "data" in found else pack_data(fields or None),
             found.get("priority", priorities.DEFAULT),
             self._due if date is None else date,
             _date(found.get("insertion_date"), "insertion_date"),
@@ -98,10 +96,12 @@ class Lines:
             found.get("owner", ""),
         )
 
-    def _data(self, value: Any) -> Any:
+    def _data(self, value: Any) -> bytes:
+        if self._data_format == "msgpack":
+            return _bytes(value, "the data")
         if isinstance(value, str):
-            return value if self._is_text else value_of(value)
-        return real_of(value)
+            return pack_data(value if self._data_format == "value" else value_of(value))
+        return pack_data(real_of(value))
 
 
 class _Row(NamedTuple):

@@ -4,10 +4,12 @@ Tables in files, for `journal load`: Parquet and CSV, read by Arrow in batches; 
 T1  A column has the type that its use asks for, where its use is known from its name: a key of digits stays a text.
 T2  Directories of partitions (`priority=100/…`), as Spark writes them, give the columns that their names have.
 T3  A file that cannot be read is named, with the reason.
+T4  CSV has no bytes: where they are expected, it has base64, as an export writes them.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 from collections.abc import Iterator, Mapping
@@ -93,6 +95,7 @@ class CsvOptions:
     delimiter: str = ","
     escape: str | None = None
     null: str = ""
+    data_format: str = "auto"
 
 
 class Table:
@@ -103,14 +106,17 @@ class Table:
     ) -> None:
         self.path = path
         self._partitions = _partitions(path)
+        self._base64: set[str] = set()
         try:
             self._reader: parquet.ParquetFile | csv.CSVStreamingReader
             if kind == "parquet":
                 self._reader = parquet.ParquetFile(path)
                 own = self._reader.schema_arrow
             else:
-                self._reader = _csv(path, named, schema, csv_options)
-                own = self._reader.schema
+                known = _types(named, schema, csv_options.data_format)
+                self._base64 = {name for name, type_ in known.items() if pa.types.is_binary(type_)}
+                self._reader = _csv(path, known, csv_options)
+                own = _with_bytes(self._reader.schema, self._base64)
         except (pa.ArrowException, OSError) as e:
             raise problem(Invalid, FILE_INVALID, f"cannot read {path} as {kind}: {e}") from e
         for name, value in self._partitions.items():
@@ -126,14 +132,31 @@ class Table:
                 else self._reader
             )
             for batch in source:
+                if self._base64:
+                    batch = self._decoded(batch)
                 for name, value in self._partitions.items():
                     batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
                 yield batch
         except (pa.ArrowException, OSError) as e:
             raise problem(Invalid, FILE_INVALID, f"cannot read {self.path}: {e}") from e
 
+    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same with bytes in place of their base64 (T4)."""
+        arrays = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name in self._base64:
+                try:
+                    texts = column.to_pylist()
+                    raw = [None if text is None else base64.b64decode(text, validate=True) for text in texts]
+                except ValueError as e:
+                    raise problem(Invalid, FILE_INVALID, f"the column {name!r} of {self.path} is no base64: {e}") from e
+                column = pa.array(raw, pa.binary())
+            arrays.append(column)
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
-def _csv(path: Path, named: Mapping[str, str], schema: Schema | None, options: CsvOptions) -> csv.CSVStreamingReader:
+
+def _csv(path: Path, known: Mapping[str, pa.DataType], options: CsvOptions) -> csv.CSVStreamingReader:
+    types = {name: pa.string() if pa.types.is_binary(type_) else type_ for name, type_ in known.items()}
     return csv.open_csv(
         path,
         read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
@@ -141,22 +164,24 @@ def _csv(path: Path, named: Mapping[str, str], schema: Schema | None, options: C
             delimiter=options.delimiter, escape_char=options.escape or False, newlines_in_values=True
         ),
         convert_options=csv.ConvertOptions(
-            column_types=_types(named, schema),
-            null_values=[options.null],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+            column_types=types, null_values=[options.null], strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     )
 
 
-def _types(named: Mapping[str, str], schema: Schema | None) -> dict[str, pa.DataType]:
+def _types(named: Mapping[str, str], schema: Schema | None, data_format: str) -> dict[str, pa.DataType]:
     """The types of columns whose use is known (T1); dates are found out: milliseconds, or moments as text."""
-    kinds = {name: kind for name, kind in {**BEFORE, **AFTER, "data": "string"}.items() if kind != "timestamp"}
+    data = "binary" if data_format == "msgpack" else "string"
+    kinds = {name: kind for name, kind in {**BEFORE, **AFTER, "data": data}.items() if kind != "timestamp"}
     known = {named.get(role, role): _ARROW[kind] for role, kind in kinds.items()}
     if schema is not None:
         columns = (one for one in layout(schema, "fields") if one.field_type is not None)
         known |= {one.name: _ARROW[FIELD_TYPES[one.field_type or ""]] for one in columns if one.kind != "timestamp"}
     return known
+
+
+def _with_bytes(table: pa.Schema, names: set[str]) -> pa.Schema:
+    return pa.schema([pa.field(each.name, pa.binary()) if each.name in names else each for each in table])
 
 
 def _partitions(path: Path) -> dict[str, pa.Scalar]:

@@ -150,11 +150,12 @@ class _Source:
     def made(self) -> Iterator[Made]:
         """Its rows."""
         from spark_export.loadrows import rows_of
-        from spark_export.tables import opened
+        from spark_export.tables import opened, partitions
 
         if self._lines is not None:
             with opened(self._path) as file:
-                yield from self._lines.made(file)
+                shared = {name: value.as_py() for name, value in partitions(self._path).items()}
+                yield from self._lines.made(file, shared)
         elif self._table is not None:
             for batch in self._table.batches():
                 yield rows_of(batch, self.columns, self._due)

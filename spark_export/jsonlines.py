@@ -45,20 +45,20 @@ class Lines:
         self._data_format = data_format
         self._due = due
 
-    def made(self, lines: Iterable[bytes]) -> Iterator[Made]:
-        """The rows of lines, some thousand at a time; empty lines are none."""
+    def made(self, lines: Iterable[bytes], shared: Mapping[str, Any]) -> Iterator[Made]:
+        """The rows of lines, some thousand at a time; empty lines are none. All of them have what is `shared`."""
         source = (line for line in lines if line.strip())
         while some := list(islice(source, BLOCK_ROWS)):
-            yield self._made(some)
+            yield self._made(some, shared)
 
-    def _made(self, lines: list[bytes]) -> Made:
+    def _made(self, lines: list[bytes], shared: Mapping[str, Any]) -> Made:
         rows: list[_Row] = []
         positions: list[int] = []
         rejected: list[Rejected] = []
         for number, line in enumerate(lines):
             key = None
             try:
-                given = _object(line)
+                given = {**shared, **_object(line)}
                 key = given.get(next(name for name, role in self._roles.items() if role == "key"))
                 rows.append(self._row(given))
                 positions.append(number)

@@ -82,7 +82,7 @@ def _needed(path: Path, kind: str | None) -> str:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file of lines, unpacked when its name says that it is packed."""
     try:
-        with pa.input_stream(str(path), compression="detect") as stream, io.BufferedReader(stream) as file:  # type: ignore[type-var]
+        with pa.input_stream(str(path), compression="detect") as stream, io.BufferedReader(stream) as file:
             yield file
     except (pa.ArrowException, OSError) as e:
         raise problem(Invalid, FILE_INVALID, f"cannot read {path}: {e}") from e
@@ -105,7 +105,7 @@ class Table:
         self, path: Path, kind: str, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions
     ) -> None:
         self.path = path
-        self._partitions = _partitions(path)
+        self._partitions = partitions(path)
         self._base64: set[str] = set()
         try:
             self._reader: parquet.ParquetFile | csv.CSVStreamingReader
@@ -184,7 +184,7 @@ def _with_bytes(table: pa.Schema, names: set[str]) -> pa.Schema:
     return pa.schema([pa.field(each.name, pa.binary()) if each.name in names else each for each in table])
 
 
-def _partitions(path: Path) -> dict[str, pa.Scalar]:
+def partitions(path: Path) -> dict[str, pa.Scalar]:
     """The columns that the names of directories give (T2)."""
     found: dict[str, pa.Scalar] = {}
     for part in path.parts[:-1]:

@@ -19,7 +19,20 @@ from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW,
 from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Delete, Entry, FeedView, Flag, Move, Page, Put, PutResult
+from journal.core.views import (
+    Buried,
+    Compacted,
+    Delete,
+    Entry,
+    FeedView,
+    Flag,
+    Loaded,
+    Move,
+    Page,
+    Put,
+    PutResult,
+    Rejected,
+)
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -104,6 +117,7 @@ __all__ = [
     "LeaseLost",
     "Leased",
     "LineError",
+    "Loaded",
     "LogDamaged",
     "MergedJournals",
     "Move",
@@ -119,6 +133,7 @@ __all__ = [
     "Range",
     "ReadOnly",
     "Refused",
+    "Rejected",
     "RemoteError",
     "Retry",
     "Schema",

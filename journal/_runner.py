@@ -1,8 +1,9 @@
 """
-Verbs of blocking objects as coroutines: the two threads behind `journal.aio`.
+Verbs of blocking objects as coroutines: the threads behind `journal.aio`.
 
-One thread makes the calls in the order in which they came, without waiting for their syncs; another waits for the syncs of all
-of them together and answers. The invariants are those of `journal.aio`.
+Of an open store one thread makes the calls in the order in which they came, without waiting for their syncs; another waits for the syncs
+of all of them together and answers (`Runner`). Over a connection a crew of threads makes them, each of which waits for its answer
+(`Crew`). The invariants are those of `journal.aio`.
 """
 
 from __future__ import annotations
@@ -11,25 +12,34 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from journal.client.lease import RemoteLease
+from journal.client.turn import turns
 from journal.engine.deferred import deferred
 from journal.engine.lease import Lease
-from journal.engine.pipeline import Pipeline
-from journal.errors import JournalError, LeaseLost, StoreClosed
+from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, TimedOut
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _END = object()
+CREW_MAX = 32
+"""Calls under way at a time over a connection: with more of them one sync serves hardly more."""
 
 
 class _Call:
     """One verb on its way: applied by one thread, settled by another, answered on its loop."""
 
-    __slots__ = ("error", "function", "future", "loop", "result", "waits")
+    __slots__ = ("error", "function", "future", "loop", "result", "undo", "waits")
 
-    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, undo: Callable[[Any], object] | None = None
+    ) -> None:
         self.function = function
+        self.undo = undo
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
@@ -67,18 +77,20 @@ class _Call:
             self.future.set_result(self.result)
 
     def _undo(self) -> None:
-        """Nobody waits any more: leases go back (Z3)."""
+        """Nobody waits any more: leases go back (Z3), what was opened is closed."""
+        if self.undo is not None and self.error is None:
+            threading.Thread(target=self.undo, args=(self.result,), daemon=True).start()
         leases = self.result if isinstance(self.result, list) else [self.result]
         for lease in leases:
-            if isinstance(lease, Lease) and self.error is None:
+            if isinstance(lease, (Lease, RemoteLease)) and self.error is None:
                 threading.Thread(target=_release_quietly, args=(lease,), daemon=True).start()
 
 
-def _release_quietly(lease: Lease) -> None:
+def _release_quietly(lease: Lease | RemoteLease) -> None:
     try:
         lease.release()
-    except (LeaseLost, StoreClosed):
-        return  # it is free already
+    except (LeaseLost, StoreClosed, ConnectionLost, TimedOut):
+        return  # it is free already, or will be when its lease ends
 
 
 class Runner:
@@ -95,8 +107,8 @@ class Runner:
         for thread in self._threads:
             thread.start()
 
-    async def run(self, function: Callable[[], R]) -> R:
-        call = _Call(function, asyncio.get_running_loop())
+    async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
+        call = _Call(function, asyncio.get_running_loop(), undo)
         self._calls.put(call)
         if self.is_closed:
             self._refuse_rest()
@@ -141,15 +153,65 @@ class Runner:
                 waiting.answer()
 
 
+class Crew:
+    """
+    The threads of a connection for asyncio, as many as there are calls under way, up to CREW_MAX.
+
+    Calls are sent in the order in which they were made (Z2): who takes the next one holds the turn until its first request is sent.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.is_closed = False
+        self._name = name
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._under_way = 0
+        """Calls that were made and are not finished."""
+
+    async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
+        call = _Call(function, asyncio.get_running_loop(), undo)
+        with self._lock:
+            if self.is_closed:
+                raise StoreClosed("the connection is closed")
+            self._calls.put(call)
+            self._under_way += 1
+            if self._under_way > self._threads and self._threads < CREW_MAX:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"journal-aio-{self._name}", daemon=True).start()
+        result: R = await call.future
+        return result
+
+    def close(self) -> None:
+        with self._lock:
+            self.is_closed = True
+            for _ in range(self._threads):
+                self._calls.put(_END)
+
+    def _work(self) -> None:
+        while True:
+            self._turn.acquire()
+            call = self._calls.get()
+            with turns.held(self._turn):
+                if call is _END:
+                    return
+                call.apply()
+            with self._lock:
+                self._under_way -= 1
+            call.answer()
+
+
 def verb(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Wrapped, P], Coroutine[Any, Any, R]]:
-    """A blocking verb as a coroutine of the wrapper."""
+    """A blocking verb as a coroutine of the wrapper: the method of that name, of whatever is wrapped."""
+    name = method.__name__
 
     async def call(self: Wrapped, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._runner.run(lambda: method(self._wrapped, *args, **kwargs))
+        return await self._runner.run(lambda: getattr(self._wrapped, name)(*args, **kwargs))
 
-    call.__name__ = method.__name__
+    call.__name__ = name
     call.__doc__ = method.__doc__
     return call
 
@@ -159,6 +221,6 @@ class Wrapped:
 
     _wrapped: Any
 
-    def __init__(self, wrapped: Any, runner: Runner) -> None:
+    def __init__(self, wrapped: Any, runner: Runner | Crew) -> None:
         self._wrapped = wrapped
         self._runner = runner

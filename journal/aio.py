@@ -9,10 +9,11 @@ The same journal for asyncio: every verb of Store, Journal and Lease as a corout
 
 There is no second implementation: a verb here is the verb of the blocking class, run on a thread of the store's own.
 Its sync is not waited for there: a second thread waits for the syncs of all calls together, so that many coroutines
-share one, and the loop never blocks on a disk or a lock.
+share one, and the loop never blocks on a disk or a lock. `journal.aio.connect` gives the same over a connection to a daemon, where a
+call is a question and its answer, made by a few threads.
 
 Z1  A coroutine returns when its record is as durable as was asked, like the blocking call.
-Z2  Calls of one store are applied in the order in which they were made.
+Z2  Calls of one store are applied in the order in which they were made. Over a connection that is the order of their first requests.
 Z3  A claim whose coroutine was cancelled is released.
 """
 
@@ -21,27 +22,29 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from types import TracebackType
 from typing import Any
 
-import journal._open as _open
+from journal._runner import Crew as _Crew
 from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
+from journal.aio_loads import AsyncLoadPart, AsyncLoadSession
+from journal.client.feed import RemoteFeed as Feed
+from journal.client.journal import RemoteJournal as Journal
+from journal.client.lease import RemoteLease as Lease
+from journal.client.merged import RemoteMergedJournals as MergedJournals
+from journal.client.remote import RemoteLog
+from journal.client.snapshot import RemoteSnapshot as Snapshot
+from journal.client.store import RemoteStore as Store
+from journal.client.store import connect as _connect
 from journal.core.cursor import Cursor
+from journal.core.drift import Time
 from journal.core.events import Event
 from journal.core.keys import UserKey
-from journal.engine.claiming import index, is_indexed
-from journal.engine.feed import Feed
-from journal.engine.following import Following
-from journal.engine.journal import Journal
-from journal.engine.lease import Lease
-from journal.engine.merged_journals import MergedJournals
-from journal.engine.rotating import Rotating
-from journal.engine.snapshot import Snapshot
-from journal.engine.store import Store
+from journal.core.views import Loaded
 from journal.errors import JournalError
 
 _END = object()
@@ -52,7 +55,7 @@ CHANGES = 500
 class AsyncLease(_Wrapped):
     """A lease; `async with` is done when the block ends, and released when it raises."""
 
-    _wrapped: Lease
+    _wrapped: Any
 
     done = _verb(Lease.done)
     extend = _verb(Lease.extend)
@@ -78,12 +81,12 @@ class AsyncLease(_Wrapped):
 class AsyncFeed(_Wrapped):
     """A feed; `async for` waits on a thread of its own, `async with` closes it. See journal.engine.feed for the rest."""
 
-    _wrapped: Feed
+    _wrapped: Any
 
     ack = _verb(Feed.ack)
     fail = _verb(Feed.fail)
 
-    def __init__(self, wrapped: Feed, runner: _Runner, name: str) -> None:
+    def __init__(self, wrapped: Any, runner: _Runner | _Crew, name: str) -> None:
         super().__init__(wrapped, runner)
         self._own = _Runner(f"feed-{name}")
         self._coming: asyncio.Task[Any] | None = None
@@ -158,18 +161,18 @@ class AsyncSnapshot(_Wrapped):
 class _AsyncFollowing(_Wrapped):
     """Feeds and their consumers, generations, cursors."""
 
-    _wrapped: Following
+    _wrapped: Any
 
-    feeds = _verb(Following.feeds)
-    remove_feed = _verb(Following.remove_feed)
-    mark_feed = _verb(Following.mark_feed)
-    skip_feed = _verb(Following.skip_feed)
-    generations = _verb(Rotating.generations)
-    rotate = _verb(Rotating.rotate)
-    compact = _verb(Rotating.compact)
-    distance = _verb(Rotating.distance)
-    shift = _verb(Rotating.shift)
-    lag = _verb(Rotating.lag)
+    feeds = _verb(RemoteLog.feeds)
+    remove_feed = _verb(RemoteLog.remove_feed)
+    mark_feed = _verb(RemoteLog.mark_feed)
+    skip_feed = _verb(RemoteLog.skip_feed)
+    generations = _verb(RemoteLog.generations)
+    rotate = _verb(RemoteLog.rotate)
+    compact = _verb(RemoteLog.compact)
+    distance = _verb(RemoteLog.distance)
+    shift = _verb(RemoteLog.shift)
+    lag = _verb(RemoteLog.lag)
 
     @property
     def oldest_cursor(self) -> Any:
@@ -192,7 +195,7 @@ class _AsyncFollowing(_Wrapped):
 class AsyncMergedJournals(_AsyncFollowing):
     """All merged journals of a store together; see journal.MergedJournals."""
 
-    _wrapped: MergedJournals
+    _wrapped: Any
 
     counts = _verb(MergedJournals.counts)
     statistics = _verb(MergedJournals.statistics)
@@ -201,7 +204,7 @@ class AsyncMergedJournals(_AsyncFollowing):
 class AsyncJournal(_AsyncFollowing):
     """A journal whose verbs are coroutines; see journal.Journal for what they do."""
 
-    _wrapped: Journal
+    _wrapped: Any
 
     put = _verb(Journal.put)
     put_many = _verb(Journal.put_many)
@@ -230,22 +233,26 @@ class AsyncJournal(_AsyncFollowing):
     get_many = _verb(Journal.get_many)
     forecast = _verb(Journal.forecast)
     raise_flag = _verb(Journal.raise_flag)
-    measure_drift = _verb(Journal.measure_drift)
 
     @property
     def name(self) -> str:
         """The journal's name."""
-        return self._wrapped.name
+        name: str = self._wrapped.name
+        return name
 
     @property
     def schema(self) -> Any:
-        """All fields that the data may have."""
+        """All fields that the data may have; over a connection it waits for the answer."""
         return self._wrapped.schema
 
     @property
     def durable_cursor(self) -> Any:
-        """The last change that is on disk."""
+        """The last change that is on disk; over a connection it waits for the answer."""
         return self._wrapped.durable_cursor
+
+    async def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
+        """See Journal.measure_drift; over a connection the daemon measures, with each heartbeat."""
+        return await self._runner.run(lambda: self._wrapped._ground().measure_drift(peer, t0, t1, t2, t3))
 
     async def claim(self, **options: Any) -> AsyncLease | None:
         """See Journal.claim."""
@@ -272,7 +279,11 @@ class AsyncJournal(_AsyncFollowing):
 
     async def _indexed(self, options: dict[str, Any]) -> None:
         """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
-        if options.get("buckets") is not None and not is_indexed(self._wrapped):
+        if options.get("buckets") is None or isinstance(self._wrapped, Journal):
+            return  # a daemon sees to that itself
+        from journal.engine.claiming import index, is_indexed  # not on top: a connection needs no engine
+
+        if not is_indexed(self._wrapped):
             await asyncio.to_thread(index, self._wrapped, options["buckets"])
 
     async def done_many(
@@ -287,6 +298,26 @@ class AsyncJournal(_AsyncFollowing):
         # No list: leases that somebody only looked at are not released when his coroutine is cancelled (Z3).
         leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
+
+    async def load(self, parts: Iterable[Any], **options: Any) -> Loaded:
+        """See Journal.load. It takes long, so it has a thread of its own."""
+        return await asyncio.to_thread(self._wrapped.load, parts, **options)
+
+    async def load_begin(self) -> AsyncLoadSession:
+        """See Journal.load_begin."""
+        return AsyncLoadSession(await self._runner.run(self._wrapped.load_begin), self._runner)
+
+    async def load_abort(self, load: str) -> None:
+        """See Journal.load_abort."""
+        await self._runner.run(lambda: self._wrapped.load_abort(load))
+
+    async def load_part(self, load: str, name: str) -> AsyncLoadPart:
+        """See Journal.load_part."""
+        return AsyncLoadPart(await self._runner.run(lambda: self._wrapped.load_part(load, name)), self._runner)
+
+    async def load_commit(self, load: str, parts: Iterable[str], **options: Any) -> Loaded:
+        """See Journal.load_commit; on a thread of its own, as `load`."""
+        return await asyncio.to_thread(self._wrapped.load_commit, load, parts, **options)
 
     async def scan(self, **filters: Any) -> AsyncIterator[Any]:
         """See Journal.scan."""
@@ -310,7 +341,6 @@ class AsyncJournal(_AsyncFollowing):
         leases = self._wrapped.work(**options, stop=stop)
         try:
             while (lease := await runner.run(lambda: next(leases, _END))) is not _END:
-                assert isinstance(lease, Lease)
                 yield AsyncLease(lease, self._runner)
         finally:
             stop.set()
@@ -321,7 +351,7 @@ class AsyncJournal(_AsyncFollowing):
 class AsyncStore(_Wrapped):
     """A store whose verbs are coroutines; an asynchronous context manager."""
 
-    _wrapped: Store
+    _wrapped: Any
 
     journals = _verb(Store.journals)
     flags = _verb(Store.flags)
@@ -330,11 +360,14 @@ class AsyncStore(_Wrapped):
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
     drop = _verb(Store.drop)
-    serve = _verb(Store.serve)
+
+    async def serve(self, **options: Any) -> Any:
+        """See Store.serve; over a connection there is none: the daemon serves already."""
+        return await self._runner.run(lambda: self._wrapped.serve(**options))
 
     @property
     def drifts(self) -> Any:
-        """How far the clocks of producers and consumers are off."""
+        """How far the clocks of producers and consumers are off; over a connection it stands in `statistics`."""
         return self._wrapped.drifts
 
     async def merged(self, **settings: Any) -> AsyncMergedJournals:
@@ -363,10 +396,23 @@ class AsyncStore(_Wrapped):
 
 async def open(path: str | os.PathLike[str], **options: Any) -> AsyncStore:
     """Make or open a store; takes what `journal.open` takes."""
+    from journal._open import open as opened  # not on top: a connection needs no engine
+
     runner = _Runner(os.path.basename(os.fspath(path)))
     try:
-        store = await runner.run(lambda: _open.open(path, **options))
+        store = await runner.run(lambda: opened(path, **options), lambda unwanted: unwanted.close())
     except BaseException:
         runner.close()
         raise
     return AsyncStore(store, runner)
+
+
+async def connect(address: str | os.PathLike[str], **options: Any) -> AsyncStore:
+    """Connect to a daemon; takes what `journal.connect` takes."""
+    crew = _Crew("connection")
+    try:
+        store = await crew.run(lambda: _connect(address, **options), Store.close)
+    except BaseException:
+        crew.close()
+        raise
+    return AsyncStore(store, crew)

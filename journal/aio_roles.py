@@ -154,7 +154,7 @@ class AsyncConsumer:
         if self._coming is not None:
             (lease,) = await asyncio.gather(self._coming, return_exceptions=True)
             self._coming = None
-            if isinstance(lease, Lease):
+            if lease is not None and not isinstance(lease, BaseException):
                 await self._answer(lease, partial(give_back, lease))  # X1
         await asyncio.to_thread(self._wrapped.close, finish=finish, wait=wait)
 

@@ -9,11 +9,12 @@ E2  Who looks at the news of a place before it claims misses nothing that comes 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from journal.client.heartbeat import Heart
+from journal.client.clocks import Clocks
+from journal.client.heartbeat import Heart, wall_ms
 from journal.client.listening import Listening
 from journal.net.watch import Poll
 
@@ -48,14 +49,52 @@ class Place:
             return self.news != seen
 
 
+class Key:
+    """Stands for one journal of one connection."""
+
+
+class FarTime:
+    """The daemon's time, as far as it is known here."""
+
+    is_far = True
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+
+    def now(self) -> int:
+        """In ms since the epoch."""
+        return self._clocks.theirs(wall_ms())
+
+    def until(self, ms: int) -> float:
+        """Seconds of waiting."""
+        return max(0, ms - self.now()) / 1000
+
+    def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody moves it."""
+        return lambda: None
+
+
 class Ear:
     """See the module. Safe to use from many threads."""
 
     def __init__(self, heart: Heart) -> None:
         self.heart = heart
+        self.time = FarTime(heart.clocks)
+        """The daemon's."""
+        self._keys: dict[str, Key] = {}
+        self._after_fork_in_child()
+        heart.link.on_fork.append(self._after_fork_in_child)
+
+    def _after_fork_in_child(self) -> None:
+        """Whoever held a lock, slept or listened is not here."""
         self._lock = threading.Lock()
         self._places: dict[str, Place] = {}
         self._thread: Listening | None = None
+
+    def key_of(self, journal: str) -> Key:
+        """What stands for a journal of this connection: the same object each time."""
+        with self._lock:
+            return self._keys.setdefault(journal, Key())
 
     def poll(self) -> Poll:
         """When a worker asks without having been told."""
@@ -65,6 +104,7 @@ class Ear:
     @contextmanager
     def place(self, journal: str) -> Iterator[Place]:
         """Somebody works on a journal: where it sleeps."""
+        self.heart.link.check()
         with self._lock:
             place = self._places.setdefault(journal, Place())
             place.users += 1
@@ -76,7 +116,7 @@ class Ear:
         finally:
             with self._lock:
                 place.users -= 1
-                if not place.users:
+                if not place.users and self._places.get(journal) is place:
                     del self._places[journal]
                 if self._thread is not None:
                     self._thread.look()

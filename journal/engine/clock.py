@@ -54,6 +54,8 @@ class SystemClock:
 class EngineTime:
     """Engine time over a clock; see the module's invariants. Shared by all journals of a store."""
 
+    is_far = False
+
     def __init__(self, clock: Clock, not_before_ms: int = 0) -> None:
         self.clock = clock
         self.steps = 0

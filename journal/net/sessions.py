@@ -161,6 +161,8 @@ class Sessions(Generic[H]):
         self._answers_bytes_max = answers_bytes_max
         self._linger_ms = linger_ms
         self._sessions: dict[tuple[str, bytes], Session[H]] = {}
+        self._left: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        """Of those, the ones without a connection, longest ago first: to find one to forget is no search."""
 
     def attach(self, identity: str, name: bytes, holder: H, now: int) -> tuple[Session[H], H | None]:
         """The session of a client that has connected, and the connection that it had, if that is still there (S2)."""
@@ -173,6 +175,7 @@ class Sessions(Generic[H]):
                 raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
             session = Session(key, self.kept, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
             self._sessions[key] = session
+        self._left.pop(key, None)
         before, session.holder, session.left_at = session.holder, holder, None
         return session, before
 
@@ -180,23 +183,25 @@ class Sessions(Generic[H]):
         """A connection has ended; it may have been replaced already."""
         if session.holder is holder:
             session.holder, session.left_at = None, now
+            if session.key in self._sessions:
+                self._left[session.key] = None
 
     def expire(self, now: int) -> None:
         """Forget sessions that were left long ago (S3)."""
-        for key, session in list(self._sessions.items()):
-            if session.left_at is not None and now - session.left_at >= self._linger_ms:
-                self._forget(key)
+        while self._left:
+            left_at = self._sessions[next(iter(self._left))].left_at
+            if left_at is None or now - left_at < self._linger_ms:
+                return
+            self._drop_oldest()
 
-    def _forget(self, key: tuple[str, bytes]) -> None:
+    def _drop_oldest(self) -> bool:
+        """Forget the session that was left first; False when there is none."""
+        if not self._left:
+            return False
+        key, _ = self._left.popitem(last=False)
         session = self._sessions.pop(key)
         self.kept.bytes -= session.kept_bytes
         session.kept = Kept(session.kept_bytes, lambda: False)  # it may still get an answer, which nobody asks for
-
-    def _drop_oldest(self) -> bool:
-        left = [(s.left_at, key) for key, s in self._sessions.items() if s.left_at is not None]
-        if not left:
-            return False
-        self._forget(min(left)[1])
         return True
 
     def __len__(self) -> int:

@@ -35,9 +35,9 @@ from journal.core.retry import Retry
 from journal.core.tending import Care
 from journal.core.times import DurationLike, duration_ms
 from journal.engine.arguments import consumer_name
-from journal.engine.journal import Journal
 from journal.engine.lease import Lease
-from journal.errors import Invalid, JournalError, Refused, StoreClosed
+from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, TimedOut
+from journal.roles.ground import Grounded, ground_of
 from journal.roles.handling import Handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
@@ -54,7 +54,7 @@ class Consumer(Taking):
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Grounded,
         *,
         name: str,
         lease: DurationLike = "30s",
@@ -69,8 +69,7 @@ class Consumer(Taking):
         on_warning: Callable[[Lease, int], object] | None = None,
         on_lost: Callable[[Lease], object] | None = None,
     ) -> None:
-        if not isinstance(journal, Journal):
-            raise Invalid(f"a consumer works for a journal, as Store.journal returns it, not for {journal!r}")
+        ground = ground_of(journal, "a consumer works for")
         if consumer_name(name) == "":
             raise Invalid("a consumer has a name: under it it finds its leases again after a restart")
         for value, what, most in ((prefetch, "prefetch", GROUP_MAX), (silent_max, "silent_max", GROUP_MAX)):
@@ -79,7 +78,9 @@ class Consumer(Taking):
         if retry is not None and not isinstance(retry, Retry):
             raise Invalid(f"retry is {retry!r}: it must be a journal.Retry, or None to try again at once")
         care = Care.of(lease, extend, extend_max, warn)
-        super().__init__(journal, name, care, Health(silent_max, care.lease_ms), prefetch, is_dealt=buckets == DEALT)
+        super().__init__(
+            journal, ground, name, care, Health(silent_max, care.lease_ms), prefetch, is_dealt=buckets == DEALT
+        )
         self.retry = retry
         self.auto_done = auto_done
         self.on_warning = on_warning
@@ -132,7 +133,7 @@ class Consumer(Taking):
             self._dealing.sit(self)
         if handler is not None:
             self._thread = threading.Thread(
-                target=self._serve,
+                target=self._serve_on,
                 args=(handler, self._subscription),
                 name=f"journal-consumer-{self.name}",
                 daemon=True,
@@ -185,6 +186,15 @@ class Consumer(Taking):
         self.subscribe()
         self._serve(handler, self._subscription)
 
+    def _serve_on(self, handler: Handler, mine: int) -> None:
+        """In a thread of its own, nobody is there to be told that no daemon was found: it goes on looking."""
+        while True:
+            try:
+                self._serve(handler, mine)
+                return
+            except (ConnectionLost, TimedOut) as e:
+                log.warning("consumer_without_daemon consumer=%s journal=%s error=%s", self.name, self.journal.name, e)
+
     def _serve(self, handler: Handler, mine: int) -> None:
         me = threading.get_ident()
         while (lease := self._take(mine, is_waiting=True)) is not None:
@@ -226,9 +236,9 @@ class Consumer(Taking):
 
         With a network in between: asked at `t0` by the engine's clock, received at `t1` and answered at `t2` by its own, back at `t3`.
         """
-        now = self.journal.now()
+        now = self.time.now()
         t0, t3 = now if t0 is None else t0, now if t3 is None else t3
-        return self.journal.measure_drift(f"consumer {self.name}", t0, t1, t1 if t2 is None else t2, t3)
+        return self.ground.measure_drift(f"consumer {self.name}", t0, t1, t1 if t2 is None else t2, t3)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -245,7 +255,7 @@ class Consumer(Taking):
                 return
             self._is_closed = True
         try:
-            if self.journal._p.trouble is not None:
+            if self.ground.is_gone:
                 self._store_gone()
             if self.is_subscribed:
                 self.unsubscribe()
@@ -256,8 +266,8 @@ class Consumer(Taking):
         finally:
             self._dealing.leave(self)
             if not self._held:
-                watch().forget(self)
-            self.journal._peers.forget(f"consumer {self.name}")
+                watch(self.time).forget(self)
+            self.ground.close(f"consumer {self.name}")
             self._telling.close()
 
     def _store_gone(self) -> None:
@@ -300,7 +310,7 @@ class Consumer(Taking):
                 "is_silent": self.health.is_silent,
                 "is_subscribed": self.is_subscribed,
                 "buckets": None if self._buckets is None else str(self._buckets),
-                "clock": self.journal._peers.of(f"consumer {self.name}"),
+                "clock": self.ground.clock_of(f"consumer {self.name}"),
             }
 
     def _after_fork_in_child(self) -> None:

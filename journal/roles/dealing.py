@@ -15,11 +15,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Protocol
+from typing import Any, Protocol
 
 from journal.core.buckets import Range, deal
-from journal.engine.journal import Journal
 from journal.errors import Refused
+from journal.roles.ground import Ground
 
 
 class Seated(Protocol):
@@ -34,12 +34,12 @@ class Seated(Protocol):
 class Dealing:
     """The consumers of one journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, buckets: int) -> None:
         self._lock = threading.Lock()
         self._live: weakref.WeakValueDictionary[str, Seated] = weakref.WeakValueDictionary()
         self._dealt: dict[str, Range | None] = {}
         """In the order of their arrival."""
-        self.buckets = journal.settings.buckets
+        self.buckets = buckets
 
     def enter(self, consumer: Seated) -> None:
         """A consumer begins to live (Q1)."""
@@ -92,15 +92,16 @@ class Dealing:
 
 
 _making = threading.Lock()
-_dealings: weakref.WeakKeyDictionary[Journal, Dealing] = weakref.WeakKeyDictionary()
+_dealings: weakref.WeakKeyDictionary[Any, Dealing] = weakref.WeakKeyDictionary()
 
 
-def dealing_of(journal: Journal) -> Dealing:
-    """The dealing of a journal; there is one."""
+def dealing_of(ground: Ground) -> Dealing:
+    """The dealing of a journal; there is one, for a journal afar one for each connection."""
+    buckets = ground.settings.buckets
     with _making:
-        dealing = _dealings.get(journal)
+        dealing = _dealings.get(ground.key)
         if dealing is None:
-            dealing = _dealings[journal] = Dealing(journal)
+            dealing = _dealings[ground.key] = Dealing(buckets)
         return dealing
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from journal.core import priority as priorities
 from journal.core import rights
@@ -30,9 +30,12 @@ from journal.core.keys import UserKey
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Delete, Entry, Move, Page, Put, PutOptions, PutResult
 from journal.engine.arguments import checked, listed, owner_bytes
-from journal.engine.journal import Journal
 from journal.errors import Invalid, JournalError
 from journal.roles.fresh import new_key
+from journal.roles.ground import Grounded, ground_of
+
+if TYPE_CHECKING:
+    from journal.engine.journal import Journal
 
 
 class Published(NamedTuple):
@@ -51,13 +54,12 @@ class Published(NamedTuple):
 class Producer:
     """A producer of one group; safe to use from many threads."""
 
-    def __init__(self, journal: Journal, *, group: str) -> None:
-        if not isinstance(journal, Journal):
-            raise Invalid(f"a producer publishes to a journal, as Store.journal returns it, not to {journal!r}")
+    def __init__(self, journal: Grounded, *, group: str) -> None:
+        self._ground = ground_of(journal, "a producer publishes to")
         if group is None:
             raise Invalid("a producer has a group: the name under which it owns its entries")
         owner_bytes(group)
-        self.journal = journal
+        self.journal = cast("Journal", journal)  # or one afar, which has the same verbs
         self.group = group
 
     def __repr__(self) -> str:
@@ -65,7 +67,7 @@ class Producer:
 
     def new_key(self) -> str:
         """A key that nobody else has, for an entry to come; it tells its time (G2)."""
-        return new_key(self.journal.now())
+        return new_key(self._ground.time.now())
 
     def publish(
         self,
@@ -79,7 +81,7 @@ class Producer:
         durability: str | None = None,
     ) -> Published:
         """Add an entry that is due now, at a date or after a delay; harmless when repeated with the same key (G1)."""
-        schema = self.journal._p.generations.schema
+        schema = self._ground.schema
         if key is None and (schema is None or schema.key is None):
             key = self.new_key()
         if schema is not None:
@@ -100,7 +102,7 @@ class Producer:
 
     def publish_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[Published | JournalError]:
         """Publish a group with one record and one sync; each of it once (G1), with a result or an error for each."""
-        schema = self.journal._p.generations.schema
+        schema = self._ground.schema
         items = []
         for put in listed(puts, "publish_many"):
             if type(put) is not Put:
@@ -223,11 +225,11 @@ class Producer:
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
         """Say what this producer's clock shows, in ms; whether it is found to be off. See Consumer.report_clock."""
-        now = self.journal.now()
+        now = self._ground.time.now()
         t0, t3 = now if t0 is None else t0, now if t3 is None else t3
-        return self.journal.measure_drift(f"producer {self.group}", t0, t1, t1 if t2 is None else t2, t3)
+        return self._ground.measure_drift(f"producer {self.group}", t0, t1, t1 if t2 is None else t2, t3)
 
     def _status(self, entry: Entry) -> rights.Status:
         if entry.status == "P":
             return rights.Status.PROCESSING
-        return rights.status_at(entry.process_date, None, self.journal.now())
+        return rights.status_at(entry.process_date, None, self._ground.time.now())

@@ -8,7 +8,7 @@ A thread that asks claims for all of them, one at a time; when nothing is due it
 A1  A lease is held from its claim until it is answered or lost; `prefetch` bounds how many are.
 A2  What is held ahead is handed out in the order of work, those of before a restart first.
 A3  More is claimed ahead when half of it is used up, so that many come with one record and what is urgent does not wait for all of them.
-A4  `_looks` changes under the engine's lock whenever there is a reason to look around, so no reason is slept through.
+A4  `_looks` changes whenever there is a reason to look around, and then the ground wakes who sleeps: no reason is slept through.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ import threading
 from abc import ABC, abstractmethod
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from journal.core.buckets import Range
 from journal.core.health import Health
 from journal.core.limits import NEVER
 from journal.core.tending import Care
-from journal.engine.arguments import part_of
-from journal.engine.consuming import Consuming
-from journal.engine.journal import Journal
 from journal.engine.lease import Lease
-from journal.engine.worker import sleep
-from journal.errors import LeaseLost, StoreClosed
+from journal.errors import ConnectionLost, LeaseLost, StoreClosed, TimedOut
 from journal.roles.dealing import dealing_of
+from journal.roles.ground import Ground, Grounded
 from journal.roles.taken import Answers, Taken
 from journal.roles.watch import watch
+
+if TYPE_CHECKING:
+    from journal.engine.consuming import Consuming
+    from journal.engine.journal import Journal
 
 log = logging.getLogger("journal.consumer")
 
@@ -41,18 +42,27 @@ class Taking(ABC):
     """The leases of a consumer."""
 
     def __init__(
-        self, journal: Journal, name: str, care: Care, health: Health, prefetch: int, *, is_dealt: bool
+        self,
+        journal: Grounded,
+        ground: Ground,
+        name: str,
+        care: Care,
+        health: Health,
+        prefetch: int,
+        *,
+        is_dealt: bool,
     ) -> None:
-        self.journal = journal
+        self.journal = cast("Journal", journal)  # or one afar, which has the same verbs
+        self.ground = ground
         self.name = name
         self.care = care
         self.health = health
         self.prefetch = prefetch
-        self.time = journal._p.time
+        self.time = ground.time
         self.armed_at = NEVER
         """For the watch."""
         self.counts = {"handed": 0, "done": 0, "released": 0, "buried": 0}
-        self._dealing = dealing_of(journal)
+        self._dealing = dealing_of(ground)
         self._is_dealt = is_dealt
         self._buckets: Range | None = None
         self._changed = threading.Condition(threading.Lock())
@@ -107,9 +117,10 @@ class Taking(ABC):
                     self._claim(n, buckets, mine)
                 else:
                     self._dealing.sweep()
-                    part = part_of(buckets, self.journal.settings)
-                    sleep(self.journal._p, part, partial(self._has_reason, looks))
+                    self.ground.sleep(buckets, partial(self._has_reason, looks))
                 is_looked = n > 0
+            except (ConnectionLost, TimedOut) as e:
+                self.ground.recover(e)
             finally:
                 with self._changed:
                     self._is_claiming = False
@@ -124,7 +135,7 @@ class Taking(ABC):
         room = self.prefetch - len(self._held)
         if room > 0 and self._coming and 2 * room < self.prefetch:
             # Slow work must not be in the way of what has come meanwhile.
-            return room if self._coming[0][1][0] >= self.journal.settings.slow_from else 0
+            return room if self._coming[0][1][0] >= self.ground.settings.slow_from else 0
         return max(0, room)
 
     def _claim(self, n: int, buckets: Range | None, mine: int) -> None:
@@ -148,7 +159,7 @@ class Taking(ABC):
             return
         now = self.time.now()
         soonest = NEVER
-        answers = cast(Consuming, Answers(self))
+        answers = cast("Consuming", Answers(self))
         with self._changed:
             for lease in leases:
                 lease._journal = answers
@@ -156,7 +167,7 @@ class Taking(ABC):
                 heappush(self._coming, (not is_back, taken.rank, taken))
                 soonest = min(soonest, taken.next_at)
             self._changed.notify_all()
-        watch().at(self, soonest)
+        watch(self.time).at(self, soonest)
 
     def _pop(self) -> Lease | None:
         """The next of those that were claimed ahead; under the lock."""
@@ -183,11 +194,11 @@ class Taking(ABC):
         return self._looks != looks
 
     def _rouse(self) -> None:
-        """Have who sleeps on the engine's timer look around."""
-        p = self.journal._p
-        with p.lock:
-            self._looks += 1
-            p.due.notify_all()
+        """Have who sleeps look around."""
+        self.ground.rouse(self._note)
+
+    def _note(self) -> None:
+        self._looks += 1
 
     def use(self, dealt: Range | None) -> None:
         """For the dealing: claim from these buckets from now on."""
@@ -231,7 +242,7 @@ class Taking(ABC):
             taken.lease.deadline = deadline
             taken.extended(deadline, self.care, now)
             next_at = taken.next_at
-        watch().at(self, next_at)
+        watch(self.time).at(self, next_at)
 
     def _fall_silent(self) -> None:
         log.warning("consumer_silent consumer=%s journal=%s", self.name, self.journal.name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from journal.core.limits import NEVER
 from journal.core.tending import Step
-from journal.errors import ForkedStore, LeaseLost, StorageError, StoreClosed, StoreFailed
+from journal.errors import ConnectionLost, ForkedStore, LeaseLost, StorageError, StoreClosed, StoreFailed, TimedOut
 from journal.roles.taken import Taken
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _attend(consumer: Consumer, taken: Taken, now: int) -> None:
         with consumer._changed:
             taken.plan(consumer.care, now)
     else:
-        deadline = _deadline_of(consumer, token)
+        deadline = consumer.ground.deadline_of(token)
         if deadline is None:
             _lose(consumer, taken, now)
         else:
@@ -76,7 +76,7 @@ def _extend(consumer: Consumer, taken: Taken, now: int) -> None:
         return
     except (StoreClosed, StoreFailed, ForkedStore):
         raise
-    except StorageError as e:  # no room: it may be there again in time
+    except (StorageError, ConnectionLost, TimedOut) as e:  # no room, or no daemon: it may be there again in time
         log.warning("extension_failed consumer=%s key=%r error=%s", consumer.name, lease.key, e)
         if now >= taken.deadline - care.warn_ms:
             _warn(consumer, taken, now)
@@ -97,24 +97,10 @@ def _warn(consumer: Consumer, taken: Taken, now: int) -> None:
         consumer._telling.tell(consumer.on_warning, taken.lease, max(0, taken.deadline - now))
 
 
-def _deadline_of(consumer: Consumer, token: int) -> int | None:
-    """Until when the engine has a lease; None when it is over (I1)."""
-    p = consumer.journal._p
-    with p.lock:
-        now = p.enter()
-        held = p.state.leases.by_token.get(token)
-        if held is None or held.deadline <= now:
-            return None
-        return held.deadline
-
-
 def _lose(consumer: Consumer, taken: Taken, now: int) -> None:
     """A lease is over: its holder is told, unless it was finished by its token."""
     token = taken.lease.token
-    p = consumer.journal._p
-    with p.lock:
-        is_finished = token in p.state.finished.tokens
-    if is_finished:
+    if consumer.ground.is_finished(token):
         consumer._answered(token, "done")
         return
     with consumer._changed:

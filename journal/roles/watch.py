@@ -1,5 +1,5 @@
 """
-The watch: one thread for all consumers of this process, which no handler can block.
+The watch: one thread for all consumers of this process (and one for those of each connection), which no handler can block.
 
 It sleeps until the next consumer has something to look after (`tick(now)` of the consumer, which answers when it wants to be
 looked after again), and knows each consumer's next date only. What a program wants to be told is told by other threads.
@@ -7,6 +7,7 @@ looked after again), and knows each consumer's next date only. What a program wa
 W1  A consumer is known weakly: one that nobody holds any more is not looked after, and its leases end by themselves.
 W2  A date is engine time of that consumer's store. Sleeps are clamped, and end when a clock of a test moves.
 W3  The watch holds no lock while it ticks, and takes none of the engine's while it holds its own.
+W4  A daemon that does not answer keeps nobody waiting but those whose leases are there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from itertools import count
 from typing import Protocol
 
 from journal.core.limits import NEVER
-from journal.engine.clock import EngineTime
+from journal.roles.ground import Clock
 
 log = logging.getLogger("journal.watch")
 
@@ -32,7 +33,7 @@ RETRY_MS = 1000
 class Watched(Protocol):
     """Somebody who is looked after."""
 
-    time: EngineTime
+    time: Clock
     armed_at: int
     """The date under which the watch has it, or an earlier one; the watch's own."""
 
@@ -54,7 +55,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._wake = threading.Condition(threading.Lock())
-        self._dates: dict[EngineTime, _Dates] = {}
+        self._dates: dict[Clock, _Dates] = {}
         self._numbers = count()
         self._thread: threading.Thread | None = None
         self._is_looking = False
@@ -152,16 +153,23 @@ class Watch:
 
 
 _watch = Watch()
+_making = threading.Lock()
+_far: weakref.WeakKeyDictionary[Clock, Watch] = weakref.WeakKeyDictionary()
 
 
-def watch() -> Watch:
-    """The watch of this process."""
-    return _watch
+def watch(time: Clock | None = None) -> Watch:
+    """The watch of this process; for those whose engine is far away one for each connection, since it may have to wait for that (W4)."""
+    if time is None or not time.is_far:
+        return _watch
+    with _making:
+        return _far.setdefault(time, Watch())
 
 
 def _begin_again() -> None:
-    global _watch
+    global _watch, _making, _far
     _watch = Watch()  # the thread is the parent's, and so are the consumers
+    _making = threading.Lock()
+    _far = weakref.WeakKeyDictionary()
 
 
 os.register_at_fork(after_in_child=_begin_again)

@@ -38,6 +38,42 @@ with journal.connect(sys.argv[1]) as store:
 """
 
 
+AIO = """
+import asyncio, sys
+
+sys.modules["lmdb"] = None
+import journal, journal.aio
+from journal.aio_roles import AsyncConsumer, AsyncProducer
+
+
+async def main():
+    try:
+        await journal.aio.open("work.journal")
+    except ImportError as e:
+        assert "lmdb" in str(e)
+    else:
+        raise AssertionError
+    async with await journal.aio.connect(sys.argv[1]) as store:
+        pages = await store.journal("pages")
+        await AsyncProducer(pages, group="g").publish({"n": 1}, key="a")
+        async with AsyncConsumer(pages, name="one") as consumer:
+            async for lease in consumer:
+                await lease.done()
+                break
+
+
+asyncio.run(main())
+
+with journal.connect(sys.argv[1]) as store:
+    pages = store.journal("pages")
+    journal.Producer(pages, group="g").publish({"n": 1}, key="b")
+    with journal.Consumer(pages, name="one") as consumer:
+        for lease in consumer:
+            lease.done()
+            break
+"""
+
+
 def run(program: str, *args: object) -> None:
     """Run a program in a process of its own."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -56,3 +92,9 @@ def test_a_connection_needs_no_lmdb(store: journal.Store, server: Server, pages:
     """Verbs, work and feeds; what needs the engine is named when it is asked for."""
     run(PROGRAM, store.path)
     assert pages.get("a") is None and pages.count() == 2
+
+
+def test_roles_and_asyncio_need_no_lmdb(store: journal.Store, server: Server, pages: journal.Journal) -> None:
+    """Nor do they over a connection."""
+    run(AIO, store.path)
+    assert pages.count() == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +30,7 @@ class Seat:
 
 @pytest.fixture
 def dealing(pages: journal.Journal) -> Dealing:
-    found = dealing_of(pages)
+    found = dealing_of(pages._ground())
     found.buckets = 10
     return found
 
@@ -76,8 +74,7 @@ def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40), st.integers(1, 12))
 def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) -> None:
     """What is dealt is disjoint and complete, and everybody has what the dealing says."""
-    pages: Any = SimpleNamespace(settings=SimpleNamespace(buckets=buckets))
-    dealing = Dealing(pages)
+    dealing = Dealing(buckets)
     seats = [Seat(f"{n}") for n in range(7)]
     for seat in seats:
         dealing.enter(seat)
@@ -119,7 +116,7 @@ def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
         assert len(b.buckets or ()) == 512
         del gone
         gc.collect()
-        dealing_of(pages).sweep()
+        dealing_of(pages._ground()).sweep()
         assert len(b.buckets or ()) == 1024
 
 

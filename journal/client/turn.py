@@ -1,0 +1,35 @@
+"""
+Turns: how threads that make calls for others keep the order in which they were asked.
+
+Who has a turn holds a lock, which the link gives up for it as soon as the first request of its call is sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Turns(threading.local):
+    """The turn that this thread has."""
+
+    turn: threading.Lock | None = None
+
+    def over(self) -> None:
+        """A request was sent: the next one may."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn.release()
+
+    @contextmanager
+    def held(self, turn: threading.Lock) -> Iterator[None]:
+        """Have a turn, which this thread has acquired, until a request is sent, or at the latest until the end."""
+        self.turn = turn
+        try:
+            yield
+        finally:
+            self.over()
+
+
+turns = Turns()

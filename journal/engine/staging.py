@@ -237,7 +237,7 @@ class Staging:
             _remove_tree(self._top)
 
 
-def sweep(store: Path) -> None:
+def sweep_loads(store: Path) -> None:
     """Remove what a crash left of loads (H1)."""
     if os.path.lexists(store / LOADS):
         remove_tree(store / LOADS)

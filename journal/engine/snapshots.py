@@ -10,6 +10,7 @@ H1  The transactions of a look are of one change if the active one was begun las
 H2  Files are copied without any lock: callers go on. Meanwhile no rows are given up (`pins`), and the journal is not
     closed before the copies that are under way are done.
 H3  Of a merged journal only its own rows are written, without the name in front.
+H4  A copy does not fill the disk: others need it, the log of the journal among them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
 from journal.engine.rooms import Room
 from journal.engine.snapshot import Snapshot
-from journal.errors import StorageError, StoreClosed
+from journal.errors import StorageError, StoreClosed, StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -41,6 +42,8 @@ LOOK_S = 10.0
 """So long a look tries to begin transactions of one change; an owner is in the middle of a checkpoint for some ms."""
 PAUSE_S = 0.002
 PAGE = 1000
+RESERVE_BYTES = 16 << 20
+"""Left free on the disk: what a log is about to prepare, and more."""
 
 
 class Snapshots:
@@ -95,6 +98,7 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
     try:
         begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
         try:
+            _check_room(room.path, sum(reader.bytes for reader in begun.readers))
             copies = tuple(reader.copy_to(room.path) for reader in begun.readers if reader.size)
             shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
             if directory is None:
@@ -105,6 +109,20 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
     except BaseException:
         room.remove()
         raise
+
+
+def _check_room(path: Path, needed: int) -> None:
+    """Refuse before the disk is full (H4)."""
+    try:
+        found = os.statvfs(path)
+    except OSError as e:
+        raise storage_error(e, f"cannot look at the disk of {path}") from e
+    free = found.f_bavail * found.f_frsize
+    if free < needed + RESERVE_BYTES:
+        raise StoreFull(
+            f"a snapshot takes up to {needed} bytes, and {free} are free at {path}, of which {RESERVE_BYTES} are left for others: "
+            "free some room, close other snapshots, or give a directory on another disk"
+        )
 
 
 def _wipes(p: Pipeline) -> bool:
@@ -186,6 +204,9 @@ class _Reader:
         self._prefix = rows.prefix
         self._txn = rows.file.begin()
         self.size = self._count()
+        entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
+        self.bytes = self._file.used_bytes() * self.size // max(entries, 1)
+        """What a copy takes, at most; of a merged journal's rows about."""
 
     def _count(self) -> int:
         """How many entries; of a merged journal's as it has counted them."""

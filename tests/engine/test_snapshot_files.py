@@ -154,6 +154,17 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
         assert shot.size == 2
 
 
+def test_a_disk_that_would_be_full_is_not_filled(
+    pages: journal.Journal, store: journal.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the journal needs it, too (H4)."""
+    pages.put("a", 1)
+    monkeypatch.setattr(snapshots, "RESERVE_BYTES", 1 << 60)
+    with pytest.raises(journal.StoreFull, match="another disk"):
+        pages.snapshot()
+    assert not (store.path / "_snapshots").exists()
+
+
 # -- merged journals ----------------------------------------------------------------------------------------------------
 
 

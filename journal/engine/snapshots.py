@@ -132,7 +132,7 @@ def _wipes(p: Pipeline) -> bool:
 
 
 class _Begun:
-    """Transactions over all generations, of one change. They are ended on any thread, and so that nobody waits for it."""
+    """Transactions over all generations, of one change. Begun under the lock, ended on any thread."""
 
     def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
         p.generations.snapshots.begin()
@@ -148,15 +148,9 @@ class _Begun:
         for reader in self.readers:
             reader.end()
         p = self._p
-        if p.is_writable:
-            p.keeper.after(0, self._unpin)
-        else:
-            with p.lock:
-                self._unpin()
+        with p.lock:
+            p.generations.pins -= 1
         p.generations.snapshots.end()
-
-    def _unpin(self) -> None:
-        self._p.generations.pins -= 1
 
 
 def _begin(p: Pipeline) -> _Begun:
@@ -164,7 +158,9 @@ def _begin(p: Pipeline) -> _Begun:
     with p.lock:
         p.enter()  # what has expired goes first, and leases that are over end
     p.checkpoints.run()
-    return _Begun(p, [_Reader(rows) for rows in p.rows_now()], p.generations.union())
+    readers = [_Reader(rows) for rows in p.rows_now()]
+    with p.lock:
+        return _Begun(p, readers, p.generations.union())
 
 
 def _begin_look(p: Pipeline) -> _Begun:

@@ -231,7 +231,7 @@ class _Reader:
         path = directory / f"{self.order:06d}.mdb"
         try:
             if self._prefix:
-                write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")})
+                write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")}, self._file.map_bytes)
             else:
                 fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 try:

@@ -89,7 +89,7 @@ class OneLoad:
         """Make it: what it came to, and the offset that this rests on."""
         met = self._met()
         if not met:
-            last = self._write_new(self._prepared.ordered, self._prepared.keyed)
+            last = self._write_new(self._prepared.ordered, (self._prepared.slots, self._prepared.primaries))
         else:
             self._look_up(met)
             if self._changes_any(met):
@@ -200,8 +200,12 @@ class OneLoad:
 
     # -- writing --------------------------------------------------------------------------------------------------------
 
-    def _write_new(self, items: list[bytes], keyed: list[bytes] | None = None) -> int:
-        """Insert rows whose keys are new and different, in the order of work (Q2); the offset of the last one."""
+    def _write_new(self, items: list[bytes], keys: tuple[list[bytes], list[bytes]] | None = None) -> int:
+        """
+        Insert rows whose keys are new and different, in the order of work (Q2); the offset of the last one.
+
+        `keys`: their slots, and the primary keys in the order of these, if they are all rows of the load.
+        """
         if not items:
             return self._write_group([])
         self._counts[life.INSERTED] = len(items)
@@ -214,11 +218,11 @@ class OneLoad:
         flat: list[bytes] = [b""] * (2 * len(items))
         flat[::2], flat[1::2] = primaries, values
         once, state = self._options.once, self._p.state
-        if len(items) < BULK:
+        if len(items) < BULK or keys is None:
             return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), state.apply)
 
         def insert(effect: fx.Effect, at: int) -> None:
-            state.insert_sorted(primaries, values, keyed)
+            state.insert_sorted(primaries, values, keys, has_more=self._prepared.has_more)
             if once is not None:
                 state.once.set(*once, at + len(items) - 1)
 

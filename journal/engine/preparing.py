@@ -67,8 +67,10 @@ class Prepared(NamedTuple):
     """In the order of work."""
     slots: list[bytes]
     """Of all of them, in order."""
-    keyed: list[bytes] | None
-    """Slot and primary key of each, in the order of the slots; None when the order of work is that one."""
+    primaries: list[bytes]
+    """In the order of the slots."""
+    has_more: bool
+    """Whether some may expire or have an owner."""
     parts: array[int]
     rows: array[int]
     """Of each item: the number of its part, and its own in that part."""
@@ -110,15 +112,17 @@ class Preparing:
             for columns in _columns(part, number):
                 self._take(columns, number, row)
                 row += len(columns.data)
-        keyed: list[bytes] | None = None
         if len(self._places) == 1 and b"" not in self._places:
             ordered = sorted_by_hash(self._items, 9)
-            slots = [item[9:26] for item in ordered]
+            slots, primaries = [item[9:26] for item in ordered], [item[:26] for item in ordered]
         else:
             ordered = sorted_many(self._items)
             keyed = sorted_by_hash([item[9:26] + item[:26] for item in ordered], 0)
-            slots = [each[:17] for each in keyed]
-        return Prepared(self._items, ordered, slots, keyed, self._parts, self._rows, self._rejected, self._bytes)
+            slots, primaries = [each[:17] for each in keyed], [each[17:] for each in keyed]
+        has_more = b"" in self._places
+        return Prepared(
+            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes
+        )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:
         items = None if self._schema is not None else self._at_once(columns)

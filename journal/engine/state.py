@@ -92,25 +92,24 @@ class State(Stored):
             if owner:
                 self.active.put(owner_key(owner, primary), b"", db=self.active.owners)
 
-    def insert_sorted(self, primaries: list[bytes], values: list[bytes], keyed: list[bytes] | None = None) -> None:
+    def insert_sorted(
+        self, primaries: list[bytes], values: list[bytes], keys: tuple[list[bytes], list[bytes]], *, has_more: bool
+    ) -> None:
         """
-        The same for very many, in two lists: the entries in the order of work, whatever each of them has.
+        The same for very many, in two lists: the entries in the order of work.
 
-        `keyed`: slot and primary key of each, in the order of the slots, if somebody has made them already.
+        keys: their slots, and the primary keys in the order of these. has_more: some may expire or have an owner.
         """
         active = self.active
         added = active.put_sorted(self._entries, primaries, values)
         if added != len(primaries):
             raise StoreDamaged(f"{self.file.path}: {len(primaries) - added} of {len(primaries)} new entries were there")
-        slots = [primary[9:] for primary in primaries]
-        if keyed is None and is_sorted(slots):
-            active.put_sorted(self._keys, slots, primaries)
-        else:
-            both = keyed or sorted_by_hash([primary[9:] + primary for primary in primaries], 0)
-            active.put_sorted(self._keys, [each[:17] for each in both], [each[17:] for each in both])
+        active.put_sorted(self._keys, *keys)
         if active.index is not None:
             active.index.add(primaries)
         self.order.added_many(primaries, len(self.leases))
+        if not has_more:
+            return
         expirations = [
             value[12:20] + primary for primary, value in zip(primaries, values, strict=True) if value[12:20] != _NEVER
         ]
@@ -135,7 +134,12 @@ class State(Stored):
         if not is_sorted(primaries):
             pairs = sorted(zip(primaries, values, strict=True))
             primaries, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        self.insert_sorted(primaries, values)
+        slots = [primary[9:] for primary in primaries]
+        keys = slots, primaries
+        if not is_sorted(slots):
+            both = sorted_by_hash([primary[9:] + primary for primary in primaries], 0)
+            keys = [each[:17] for each in both], [each[17:] for each in both]
+        self.insert_sorted(primaries, values, keys, has_more=True)
 
     def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
         home.put(expiration_key(expiration, primary), b"", db=home.expirations)

@@ -157,7 +157,7 @@ class Preparing:
                 pass
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
-        if sizes is None and columns[2:] == (columns.priority, None, None, 0, ""):
+        if sizes is None and type(columns.priority) is int and columns[3:] == (None, None, 0, ""):
             return self._usual(raws, data, columns.priority)
         return self._dated(raws, sizes or list(map(len, raws)), columns, owners)
 

@@ -35,6 +35,10 @@ class Plan:
     """Clients of a daemon, each a process; puts of each of them in a round."""
     client_calls: int = 200
     client_rounds: int = 15
+    scheduled: int = 100_000
+    """Entries in the future of a daemon that is listened to; entries that fall due one by one; how long nothing does."""
+    datagrams: int = 1_000
+    idle_seconds: float = 60.0
 
     @property
     def unsynced_calls(self) -> int:
@@ -54,9 +58,11 @@ QUICK = Plan(
     load_entries=7_500,
     load_seconds=3,
     client_rounds=5,
+    datagrams=200,
+    idle_seconds=12.0,
 )
 
 SECTIONS = ("synced", "unsynced", "batches", "threads", "memory", "reopen", "waiting", "processing", "future", "pauses")
 """The parts of `engine`, for `--only`."""
-NET_SECTIONS = ("durable", "single", "groups")
+NET_SECTIONS = ("durable", "single", "groups", "listen")
 """The parts of `net`."""

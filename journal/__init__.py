@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from journal.client.store import connect
+from journal.core.blocks import Block
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
 from journal.core.events import Event
@@ -18,7 +19,20 @@ from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW,
 from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
-from journal.core.views import Buried, Compacted, Delete, Entry, FeedView, Flag, Move, Page, Put, PutResult
+from journal.core.views import (
+    Buried,
+    Compacted,
+    Delete,
+    Entry,
+    FeedView,
+    Flag,
+    Loaded,
+    Move,
+    Page,
+    Put,
+    PutResult,
+    Rejected,
+)
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -60,6 +74,7 @@ if TYPE_CHECKING:
     from journal.engine.journal import Journal
     from journal.engine.lease import Lease
     from journal.engine.merged_journals import MergedJournals
+    from journal.engine.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
     from journal.roles.consumer import Consumer
     from journal.roles.producer import Producer, Published
@@ -76,6 +91,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "AccessDenied",
+    "Block",
     "Buried",
     "Busy",
     "Compacted",
@@ -101,6 +117,7 @@ __all__ = [
     "LeaseLost",
     "Leased",
     "LineError",
+    "Loaded",
     "LogDamaged",
     "MergedJournals",
     "Move",
@@ -116,9 +133,12 @@ __all__ = [
     "Range",
     "ReadOnly",
     "Refused",
+    "Rejected",
     "RemoteError",
     "Retry",
     "Schema",
+    "Snapshot",
+    "SnapshotPart",
     "Stopping",
     "StorageError",
     "Store",
@@ -144,6 +164,8 @@ _LATER = {
     "MergedJournals": "journal.engine.merged_journals",
     "Producer": "journal.roles.producer",
     "Published": "journal.roles.producer",
+    "Snapshot": "journal.engine.snapshot",
+    "SnapshotPart": "journal.engine.snapshot",
     "Store": "journal.engine.store",
     "open": "journal._open",
 }

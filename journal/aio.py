@@ -22,7 +22,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -30,19 +31,25 @@ from journal._runner import Crew as _Crew
 from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
+from journal.aio_loads import AsyncLoadPart, AsyncLoadSession
 from journal.client.feed import RemoteFeed as Feed
 from journal.client.journal import RemoteJournal as Journal
 from journal.client.lease import RemoteLease as Lease
 from journal.client.merged import RemoteMergedJournals as MergedJournals
 from journal.client.remote import RemoteLog
+from journal.client.snapshot import RemoteSnapshot as Snapshot
 from journal.client.store import RemoteStore as Store
 from journal.client.store import connect as _connect
+from journal.core.cursor import Cursor
 from journal.core.drift import Time
 from journal.core.events import Event
 from journal.core.keys import UserKey
+from journal.core.views import Loaded
 from journal.errors import JournalError
 
 _END = object()
+CHANGES = 500
+"""So many are read on the thread of the store at a time."""
 
 
 class AsyncLease(_Wrapped):
@@ -153,6 +160,30 @@ class AsyncSubscription(_Iterated):
             await AsyncLease(found, self._runner).release(process_date=found.process_date)
 
 
+class AsyncSnapshot(_Wrapped):
+    """A snapshot; `async with` closes it. Its parts are read by blocking calls, in processes or threads of their own."""
+
+    _wrapped: Snapshot
+
+    parts = _verb(Snapshot.parts)
+    close = _verb(Snapshot.close)
+
+    def __getattr__(self, name: str) -> Any:
+        """name, cursor, taken, size, schema, is_closed"""
+        return getattr(self._wrapped, name)
+
+    async def __aenter__(self) -> AsyncSnapshot:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._wrapped)[1:]}"
+
+
 class _AsyncFollowing(_Wrapped):
     """Feeds and their consumers, generations, cursors."""
 
@@ -168,6 +199,18 @@ class _AsyncFollowing(_Wrapped):
     distance = _verb(RemoteLog.distance)
     shift = _verb(RemoteLog.shift)
     lag = _verb(RemoteLog.lag)
+
+    @property
+    def oldest_cursor(self) -> Any:
+        """The oldest cursor from which all changes can be read."""
+        return self._wrapped.oldest_cursor
+
+    async def changes(self, after: Cursor, until: Cursor) -> AsyncIterator[Event]:
+        """See Journal.changes."""
+        events = self._wrapped.changes(after, until)
+        while page := await self._runner.run(lambda: tuple(islice(events, CHANGES))):
+            for event in page:
+                yield event
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""
@@ -287,11 +330,40 @@ class AsyncJournal(_AsyncFollowing):
         leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
 
+    async def load(self, parts: Iterable[Any], **options: Any) -> Loaded:
+        """See Journal.load. It takes long, so it has a thread of its own."""
+        return await asyncio.to_thread(self._wrapped.load, parts, **options)
+
+    async def load_begin(self) -> AsyncLoadSession:
+        """See Journal.load_begin."""
+        return AsyncLoadSession(await self._runner.run(self._wrapped.load_begin), self._runner)
+
+    async def load_abort(self, load: str) -> None:
+        """See Journal.load_abort."""
+        await self._runner.run(lambda: self._wrapped.load_abort(load))
+
+    async def load_part(self, load: str, name: str) -> AsyncLoadPart:
+        """See Journal.load_part."""
+        return AsyncLoadPart(await self._runner.run(lambda: self._wrapped.load_part(load, name)), self._runner)
+
+    async def load_commit(self, load: str, parts: Iterable[str], **options: Any) -> Loaded:
+        """See Journal.load_commit; on a thread of its own, as `load`."""
+        return await asyncio.to_thread(self._wrapped.load_commit, load, parts, **options)
+
     async def scan(self, **filters: Any) -> AsyncIterator[Any]:
         """See Journal.scan."""
         entries = self._wrapped.scan(**filters)
         while (entry := await self._runner.run(lambda: next(entries, _END))) is not _END:
             yield entry
+
+    async def snapshot(self, **options: Any) -> AsyncSnapshot:
+        """See Journal.snapshot. Files are copied on a thread apart, so that other verbs are not held up."""
+        taking = asyncio.ensure_future(asyncio.to_thread(self._wrapped.snapshot, **options))
+        try:
+            return AsyncSnapshot(await asyncio.shield(taking), self._runner)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda done: None if done.exception() else done.result().close())
+            raise
 
     async def work(self, **options: Any) -> AsyncIterator[AsyncLease]:
         """See Journal.work. Sleeps on a thread of its own; ends when the iterator is closed or the store is."""

@@ -17,6 +17,7 @@ from journal import Put
 from journal.engine import building
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
+from tests.engine.loads import many
 from tests.engine.sharing import bucket
 
 Body = Callable[[journal.aio.AsyncStore, journal.aio.AsyncJournal], Coroutine[Any, Any, None]]
@@ -71,6 +72,31 @@ def test_every_verb_has_its_coroutine() -> None:
     for blocking, asynchronous in pairs:
         verbs = {name for name in dir(blocking) if not name.startswith("_")} - values
         assert verbs - set(dir(asynchronous)) == set(), asynchronous
+
+
+def test_loads(run: Callable[[Body], None]) -> None:
+    """load; load_begin, parts, commit and abort."""
+
+    async def body(_: journal.aio.AsyncStore, pages: journal.aio.AsyncJournal) -> None:
+        assert (await pages.load([many(5)], once=("n", 1))).inserted == 5
+        async with await pages.load_begin() as load:
+            async with await load.part("x") as part:
+                await part.write(many(5, 5))
+            other = await pages.load_part(load.id, "y")
+            await other.write(many(5, 10))
+            assert (other.name, (await other.close())[0]) == ("y", 5)
+            assert (await load.commit(["x", "y"])).inserted == 10
+        async with await pages.load_begin() as load:
+            await (await load.part("x")).close()
+            await load.abort()
+        async with await pages.load_begin() as left:
+            pass
+        assert not await pages.load_abort(left.id)
+        with pytest.raises(journal.NotFound):
+            await pages.load_commit(left.id, [])
+        assert await pages.count() == 15
+
+    run(body)
 
 
 def test_producers(run: Callable[[Body], None]) -> None:

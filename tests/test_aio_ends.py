@@ -73,3 +73,20 @@ def test_a_failed_sync_reaches_every_coroutine(tmp_path: Path, monkeypatch: pyte
         assert again.journal("pages").get("before") is not None
         assert again.journal("pages").get("after") is None
         assert again.check() == []
+
+
+def test_a_snapshot(tmp_path: Path) -> None:
+    """Taken on a thread apart, closed at the end of the block."""
+
+    async def main() -> None:
+        async with await journal.aio.open(tmp_path / "s") as store:
+            pages = await store.journal("pages")
+            await pages.put_many([journal.Put(f"k{n}", n) for n in range(10)])
+            async with await pages.snapshot() as shot:
+                assert (shot.size, shot.is_closed) == (10, False)
+                parts = await shot.parts(3)
+                rows = await asyncio.to_thread(lambda: [len(b.values) for part in parts for b in part.read()])
+                assert sum(rows) == 10
+            assert shot.is_closed
+
+    asyncio.run(main())

@@ -40,13 +40,23 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.errors",),
     ("journal.core",),
     WIRE,
+    ("journal.loads",),
     ("journal.engine",),
     ("journal.roles",),
     ("journal.net",),
     ("journal.client",),
-    ("journal", "journal._open", "journal._runner", "journal.aio", "journal.aio_roles", "journal.testing"),
+    (
+        "journal",
+        "journal._open",
+        "journal._runner",
+        "journal.aio",
+        "journal.aio_loads",
+        "journal.aio_roles",
+        "journal.testing",
+    ),
     ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
     ("spark_export",),
+    ("pyspark_journal",),
 )
 
 # Imports that go up, and why.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.engine import Report
 from benchmarks.net import calls
+from benchmarks.net.listening import listening
 from benchmarks.plan import Plan
 from benchmarks.table import Row
 
@@ -17,6 +18,7 @@ def run(directory: Path, plan: Plan, only: str | None) -> Report:
         "durable": calls.durable,
         "single": calls.single,
         "groups": calls.groups,
+        "listen": listening,
     }
     for name, section in sections.items():
         if only in (None, name):

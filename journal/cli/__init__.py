@@ -4,6 +4,9 @@ The command line: `journal COMMAND STORE …`, every command with --json. One fi
 A command's module has `arguments` and `run`, and its text is the help. A group of commands (`journal log show …`) has
 VERBS instead of `run`, a function for each word, whose text is the help; its `arguments` gets the word and declares all.
 
+Commands of other packages come by entry points: the group "journal.commands" names modules of the same form. They are looked for when
+the word is none of ours, and when help is asked for, so that nobody else waits for them.
+
 Exit codes: 0 it worked; 1 refused, not found, or damage was found; 2 the arguments are wrong; 3 nothing is due.
 """
 
@@ -13,7 +16,8 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from typing import Any
 
 import journal
@@ -48,8 +52,11 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands with their arguments."""
+GROUP = "journal.commands"
+
+
+def parser(word: str | None = None) -> argparse.ArgumentParser:
+    """All commands with their arguments; those of other packages unless `word` is a command of ours."""
     top = argparse.ArgumentParser(
         prog="journal",
         description="An embedded, durable journal of work to do.",
@@ -57,8 +64,9 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"journal {journal.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        sub = _command(commands, module.__name__.rsplit(".", 1)[1], module.__doc__)
+    ours = {module.__name__.rsplit(".", 1)[1]: module for module in COMMANDS}
+    for name, module in [*ours.items(), *(_others() if word not in ours else ())]:
+        sub = _command(commands, name, module.__doc__)
         if hasattr(module, "VERBS"):
             verbs = sub.add_subparsers(dest="verb", metavar="VERB", required=True)
             for verb, run in module.VERBS.items():
@@ -70,6 +78,15 @@ def parser() -> argparse.ArgumentParser:
             module.arguments(sub)
             _finish(sub, module.run)
     return top
+
+
+def _others() -> Iterator[tuple[str, Any]]:
+    """The commands of other packages; one that cannot be imported is left out."""
+    for point in sorted(entry_points(group=GROUP)):
+        try:
+            yield point.name, point.load()
+        except ImportError:
+            continue
 
 
 def _command(commands: Any, name: str, text: str | None) -> argparse.ArgumentParser:
@@ -87,7 +104,8 @@ def _finish(sub: argparse.ArgumentParser, run: Callable[[argparse.Namespace], in
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; its exit code."""
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    args = parser(words[0] if words else None).parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from journal.client.call import Call, Steps, as_it_is, call, nothing, part_of_list
 from journal.core.arguments import consumer_name
 from journal.core.cursor import Cursor
+from journal.core.events import Event
 from journal.core.views import Compacted, FeedView, Generation
-from journal.errors import Invalid
-from journal.net.values import compacted_from, cursor_from, cursor_to, feed_from, generation_from
+from journal.errors import FrameError, Invalid
+from journal.net.shown import shown
+from journal.net.values import compacted_from, cursor_from, cursor_to, event_from, feed_from, generation_from
 
 
 def feeds(journal: str) -> Steps[list[FeedView]]:
@@ -69,6 +71,34 @@ def shift(journal: str, cursor: Cursor, n: int) -> Call[Cursor]:
 def lag(journal: str, cursor: Cursor) -> Call[int]:
     """How many changes come after a cursor."""
     return call("LAG", journal, as_it_is, cursor=cursor_of(cursor))
+
+
+class Part(NamedTuple):
+    """Some of the changes between two cursors."""
+
+    events: list[Event]
+    after: Cursor | None
+    """Where to go on; None: that was all."""
+
+
+def changes(journal: str, after: Cursor, until: Cursor) -> Call[Part]:
+    """The changes after one cursor, up to and with that of another; as many as the daemon gives at once."""
+    return call("CHANGES", journal, _part, after=cursor_of(after), until=cursor_of(until))
+
+
+def _part(value: Any) -> Part:
+    match value:
+        case {"events": list(events), "after": after, "blank": None | dict() as blank}:
+            found = [event_from(event, blank) for event in events]
+            if after is not None and not found:
+                raise FrameError("CHANGES was answered with nothing, and not as the end")
+            return Part(found, None if after is None else cursor_from(after))
+    raise FrameError(f"{shown(value)} is no answer to CHANGES: it has events, after and blank")
+
+
+def oldest_cursor(journal: str) -> Call[Cursor]:
+    """The oldest cursor from which all changes can be read; the one before the first that is left."""
+    return call("OLDEST_CURSOR", journal, cursor_from)
 
 
 def durable_cursor(journal: str) -> Call[Cursor]:

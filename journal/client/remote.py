@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Self, TypeVar
 
 from journal.client import following
@@ -11,6 +12,7 @@ from journal.client.feed import RemoteFeed
 from journal.client.followed import UNACKED_MAX, Followed
 from journal.client.heartbeat import Heart
 from journal.core.cursor import Cursor
+from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
 
 R = TypeVar("R")
@@ -61,6 +63,25 @@ class RemoteLog(Remote):
     distance = asked(following.distance)
     shift = asked(following.shift)
     lag = asked(following.lag)
+
+    def changes(self, after: Cursor, until: Cursor) -> Iterator[Event]:
+        """
+        The changes after one cursor, up to and with that of another, without a consumer: again and again the same.
+
+        CursorUnavailable when they are gone; a feed consumer that stands at `after`, or before it, keeps them.
+        """
+        return self._changes(self._ask(following.changes(self.name, after, until)), until)
+
+    def _changes(self, part: following.Part, until: Cursor) -> Iterator[Event]:
+        yield from part.events
+        while part.after is not None:
+            part = self._ask(following.changes(self.name, part.after, until))
+            yield from part.events
+
+    @property
+    def oldest_cursor(self) -> Cursor:
+        """The oldest cursor from which all changes can be read; the one before the first that is left."""
+        return self._ask(following.oldest_cursor(self.name))
 
     def feed(
         self,

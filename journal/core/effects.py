@@ -184,9 +184,25 @@ class Clear(NamedTuple):
     flags: list[str]
 
 
+class Load(NamedTuple):
+    """New entries of a load that is made once, as `Puts` has them, and its number under its name."""
+
+    name: str
+    number: int
+    items: list[bytes]
+
+
+class LoadGroup(NamedTuple):
+    """The same for a load that met entries: [verb, *effect] each, as `Group` has them; none: it changed nothing else."""
+
+    name: str
+    number: int
+    effects: list[Any]
+
+
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry | Raise | Skip | Clear
+    | Unbury | Group | Carry | Raise | Skip | Clear | Load | LoadGroup
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -210,8 +226,10 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Raise: (18, COMMAND),
     Skip: (19, SKIP),
     Clear: (20, DELETE),
+    Load: (22, INSERT),
+    LoadGroup: (23, COMMAND),
 }
-"""The number and the op of each effect."""
+"""The number and the op of each effect; 21 is that of a record which has the data before it too (record.WITH_OLD)."""
 
 _KINDS: dict[int, type[Effect]] = {number: kind for kind, (number, _) in VERBS.items()}
 
@@ -234,7 +252,7 @@ def from_list(verb: Any, args: list[Any]) -> Effect:
 def changes(effect: Effect) -> int:
     """How many offsets an effect takes."""
     match effect:
-        case Puts(items):
+        case Puts(items) | Load(items=items):
             return len(items) // 2
         case Claim(items=items):
             return len(items) // 4
@@ -246,6 +264,8 @@ def changes(effect: Effect) -> int:
             return len(entries) // 2 + len(buried) + len(flags)
         case Group(effects):
             return len(effects)
+        case LoadGroup(effects=effects):
+            return max(len(effects), 1)
         case Skip(number):
             return number
         case _:

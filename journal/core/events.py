@@ -301,7 +301,7 @@ def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
     match effect:
         case fx.Put(primary, value):
             return [_written(where, offset, _INSERT, "put", primary, value)]
-        case fx.Puts(items):
+        case fx.Puts(items) | fx.Load(items=items):
             return list(put_events(repeat(where), offset, items[::2], items[1::2]))
         case fx.Done(items):
             return _done(where, offset, items)
@@ -315,7 +315,9 @@ def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
             ]
         case fx.Clear(entries, buried, flags):
             return _clear(where, offset, entries, buried, flags)
-        case fx.Group(effects):
+        case fx.LoadGroup(effects=[]):
+            return [_other(where, offset, _NOOP, "load", None, _NO_MORE)]
+        case fx.Group(effects) | fx.LoadGroup(effects=effects):
             return [_part(where, offset + i, verb, args) for i, (verb, *args) in enumerate(effects)]
     return [_single(where, offset, effect)]
 
@@ -377,7 +379,7 @@ def _clear(where: Where, offset: int, entries: list[Any], buried: list[bytes], f
 def _part(where: Where, offset: int, verb: Any, args: list[Any]) -> Event:
     """One part of a group: a change of its own."""
     effect = fx.from_list(verb, args)
-    if type(effect) is fx.Group or fx.changes(effect) != 1:
+    if type(effect) in (fx.Group, fx.Load, fx.LoadGroup) or fx.changes(effect) != 1:
         raise LogDamaged(f"a group of changes at offset {offset} holds {type(effect).__name__} with more than one")
     return effect_events(effect, where, offset)[0]
 

@@ -36,7 +36,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
     match effect:
         case fx.Put(_, value) | fx.Replace(value=value) | fx.Release(value=value) | fx.Retry(value=value):
             return [(_key(entry_key(value)), True)]
-        case fx.Puts(items):
+        case fx.Puts(items) | fx.Load(items=items):
             return [(_key(entry_key(value)), True) for value in items[1::2]]
         case fx.Queue(_, value):
             return [(_key(entry_key(value[9:])), True)]
@@ -54,7 +54,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
             return [(_key(key), True), (_flag(flag), True)]
         case fx.Lower(name) | fx.Raise(name=name):
             return [(_flag(name), True)]
-        case fx.Group(parts):
+        case fx.Group(parts) | fx.LoadGroup(effects=parts):
             return [mark for verb, *args in parts for mark in marks_of(fx.from_list(verb, args))]
         case fx.Clear(entries, _, flags):
             return [*((_key(key), True) for key in entries[1::2]), *((_flag(name), True) for name in flags)]

@@ -44,6 +44,7 @@ from journal.core.settings import Settings
 from journal.errors import Invalid, KeyExists, Leased, LeaseLost, NotDue, NotFound, NotOwner, VersionMismatch
 
 INSERTED, MERGED, QUEUED, IGNORED, EXISTS = "inserted", "merged", "queued", "ignored", "exists"
+REPLACED, SKIPPED = "replaced", "skipped"
 
 
 class Found(NamedTuple):
@@ -77,10 +78,7 @@ def put(found: Found, new: Row, settings: Settings) -> Decision:
     row = found.row
     if row is None:
         return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
-    if row.owner and row.owner != new.owner:
-        raise NotOwner(
-            f"the entry {row.key!r} belongs to the producer group {row.owner.decode()!r}: put it with owner= that group"
-        )
+    _check_owner(row, new)
     last = found.successor or row
     if new.accepted < last.accepted:
         return Decision(IGNORED, last, None)
@@ -96,6 +94,33 @@ def put(found: Found, new: Row, settings: Settings) -> Decision:
     else:
         queued = merge(found.successor, new, PRESETS[settings.merge], settings.postpone_max)
     return Decision(QUEUED, queued, Queue(found.slot, encode_successor(queued)))
+
+
+def _check_owner(row: Row, new: Row) -> None:
+    if row.owner and row.owner != new.owner:
+        raise NotOwner(
+            f"the entry {row.key!r} belongs to the producer group {row.owner.decode()!r}: put it with owner= that group"
+        )
+
+
+def replace(found: Found, new: Row) -> Decision:
+    """Put `new` in the place of what is stored of its key, however old it is; behind it while that is processing (L4)."""
+    row = found.row
+    if row is None:
+        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+    _check_owner(row, new)
+    replaced = merge(found.successor or row, new, PRESETS["replace"], None)
+    if found.is_processing:
+        return Decision(QUEUED, replaced, Queue(found.slot, encode_successor(replaced)))
+    return Decision(REPLACED, replaced, Replace(row.primary, replaced.primary, encode_row(replaced)))
+
+
+def skip(found: Found, new: Row) -> Decision:
+    """Put a key that is not there; one that is stays as it is."""
+    row = found.row
+    if row is None:
+        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+    return Decision(SKIPPED, row, None)
 
 
 def create(found: Found, new: Row, *, is_repeatable: bool = False) -> Decision:

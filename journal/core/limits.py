@@ -12,8 +12,21 @@ ENTRY_BYTES_MAX_LIMIT = 1 << 27
 GROUP_BYTES_MAX = 64 << 20
 """The changes of one put_many, claim_many or done_many are one record: it must fit into memory and a segment."""
 GROUP_MAX = 100_000
-RECORD_BYTES_MAX = 1 << 29
-"""A record holds at most two of the largest entries, or a group: what is written can be read again."""
+LOAD_BYTES_MAX = 1 << 30
+"""What the rows of one load take in its record, which must fit into memory some times over, in a file and in the map."""
+LOAD_NAMES_MAX = 1024
+"""Names of loads whose last number is remembered (`once`); the ones that were used longest ago go first."""
+LOAD_NAME_BYTES_MAX = 255
+LOAD_REJECTS_MAX = 4096
+"""A load that has more wrong rows is refused as a whole: the list of those that were left out is always complete."""
+STAGED_LOADS_MAX = 64
+STAGED_PARTS_MAX = 10_000
+STAGED_BYTES_MAX = 16 << 30
+"""Loads of a store that are under way, the parts of each, and the bytes of all parts that wait in files."""
+BLOCK_BYTES_MAX = 1 << 28
+"""A load block holds at least one of the largest entries."""
+RECORD_BYTES_MAX = LOAD_BYTES_MAX + (1 << 26)
+"""A record holds at most two of the largest entries, a group, or a load: what is written can be read again."""
 PRIORITY_MAX = 255
 ORDINAL_MAX = 255
 TIMEOUTS_MAX = 255

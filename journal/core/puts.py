@@ -38,8 +38,8 @@ offset that come next, and the events, which have all of `Where` but the time.
 
 _unpackb = msgpack.unpackb
 _PUT = CHECKED | SYNC_MODE | INSERT << 2
-_ONE, _MANY = 1, 2
-"""The verbs of a put and of a group of puts."""
+_ONE, _MANY, _LOAD = 1, 2, 22
+"""The verbs of a put, of a group of puts, and of a load."""
 _INT_BYTES = {**dict.fromkeys(range(0x80), 1), 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}
 """How many bytes an int of msgpack has that begins with this one."""
 _BIN16 = 0xC5
@@ -120,7 +120,7 @@ def _items(packed: bytes | memoryview) -> list[bytes]:
     """The primary keys and values of an effect that is a put or puts; none of another, or of what is no effect (W2)."""
     try:
         verb, _, changes, *args = _unpackb(packed)
-        items: list[bytes] = args if verb == _ONE else args[0] if verb == _MANY else []
+        items: list[bytes] = args if verb == _ONE else args[0] if verb == _MANY else args[2] if verb == _LOAD else []
         return items if len(items) == 2 * changes else []
     except (ValueError, TypeError, IndexError):
         return []

@@ -7,7 +7,7 @@ They are copies: an Entry or a result says what was true when the call was answe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 from journal.core import priority as priorities
@@ -65,6 +65,36 @@ class PutResult(NamedTuple):
     version: int
     process_date: int
     priority: int
+
+
+class Rejected(NamedTuple):
+    """A row that a load left out: the number of its part, its own number in that part, both from 0, and why."""
+
+    part: int
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did, in rows."""
+
+    cursor: Cursor
+    """Of its last change; of a load that changed nothing: of the journal's last one."""
+    inserted: int = 0
+    merged: int = 0
+    """With an entry of the same key, by the journal's rules."""
+    replaced: int = 0
+    queued: int = 0
+    """Behind an entry that is processing."""
+    ignored: int = 0
+    """Older news than what is there, or by the rule "keep"."""
+    skipped: int = 0
+    """With on_conflict="skip": keys that were there."""
+    is_repeated: bool = False
+    """Its number was loaded before: nothing was changed now, and nothing is counted."""
+    rejected: list[Rejected] = field(default_factory=list)
+    """The rows that were left out."""
 
 
 class Keeping(NamedTuple):

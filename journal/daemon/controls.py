@@ -68,6 +68,7 @@ class Controls:
                 "listeners": server.watching.listeners_count,
                 "subscriptions": server.pushing.count,
                 "feeds": server.feeding.count,
+                "snapshots": server.snapshotting.count,
                 "datagrams": server.watching.sent,
                 "addresses": list(server.addresses),
             }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.daemon import consuming, keeping, lists, producing, reading
+from journal.daemon import changing, consuming, keeping, lists, loading, producing, reading
 from journal.daemon.consuming import TakesLong
 from journal.daemon.served import Served, known, served_of
 from journal.engine.store import Store
@@ -54,6 +54,7 @@ FAST: dict[str, Handler] = {
     "DISTANCE": reading.distance,
     "SHIFT": reading.shift,
     "LAG": reading.lag,
+    "OLDEST_CURSOR": reading.oldest_cursor,
     "DURABLE_CURSOR": reading.durable_cursor,
     "WAIT_DURABLE": reading.wait_durable,
     "RAISE_FLAG": keeping.raise_flag,
@@ -63,6 +64,10 @@ FAST: dict[str, Handler] = {
 SLOW: dict[str, Handler] = {
     "CLAIM": consuming.claim_slowly,
     "CLAIM_MANY": consuming.claim_many_slowly,
+    "LOAD_BEGIN": loading.begin,
+    "LOAD_PART": loading.part,
+    "LOAD_COMMIT": loading.commit,
+    "LOAD_ABORT": loading.abort,
     "LEASES": lists.leases,
     "ENTRIES_OF": reading.entries_of,
     "COUNT_OF": reading.count_of,
@@ -72,6 +77,7 @@ SLOW: dict[str, Handler] = {
     "FORECAST": reading.forecast,
     "STATISTICS": reading.statistics,
     "GENERATIONS": reading.generations,
+    "CHANGES": changing.changes,
     "FEEDS": lists.feeds,
     "FEED_REMOVE": keeping.feed_remove,
     "FEED_MARK": keeping.feed_mark,
@@ -87,7 +93,7 @@ NAMED_SLOW: dict[str, NamedHandler] = {
 }
 OF_LOGS = frozenset({
     "GENERATIONS", "ROTATE", "COMPACT", "DISTANCE", "SHIFT", "LAG", "FEEDS", "FEED_REMOVE", "FEED_MARK", "FEED_SKIP", "FEED_OPEN",
-    "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE",
+    "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE", "CHANGES", "OLDEST_CURSOR",
 })  # fmt: skip
 """What can be asked of all merged journals together."""
 STORE_FAST: dict[str, StoreHandler] = {}

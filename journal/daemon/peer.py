@@ -1,7 +1,8 @@
 """
 One connection of the daemon: a socket, and the protocol's state of it.
 
-N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_state D2).
+N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_state D2). Requests that came
+    with others, before that was known, are made when there is room for their answers.
 N2  A peer has one timer, which is looked at again when it fires: an event costs no timer of its own.
 N3  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its heir.
 """
@@ -56,7 +57,7 @@ class Peer:
         self.name = name
         """For the log."""
         self.waiting: deque[Requested] = deque()
-        """Requests that came behind one that takes long."""
+        """Requests that came behind one that takes long, or when too much was unsent (N1)."""
         self.is_slow = False
         """Whether one is being made on another thread."""
         self.is_closed = False
@@ -102,8 +103,9 @@ class Peer:
 
     def _read(self) -> None:
         """Take what has come. Of TLS a part may be in the library, where no readiness tells of it: until there is none."""
-        now = steady_ms()
-        while not self.is_closed and self.connection.wants_bytes:
+        now = monotonic_ns() // 1_000_000
+        connection = self.connection
+        while not self.is_closed and connection.wants_bytes:
             try:
                 data = self._sock.recv(READ_BYTES)
             except _WOULD_BLOCK:
@@ -127,19 +129,23 @@ class Peer:
             while connection.is_stirred:
                 for event in connection.more(now):
                     self._take(event, now)
+            if self.waiting:
+                self._work_off(now)
             if self.is_closed:
                 return
             if not connection.outgoing or self._is_handshaking or not self._send(now):
                 break
-        if connection.is_finished:
+        if connection.is_ended and not connection.outgoing:
             self.close()
             return
-        self._wait_for((READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0))
+        mask = (READ if connection.wants_bytes else 0) | (WRITE if connection.outgoing else 0)
+        if mask != self._mask:
+            self._wait_for(mask)
         if self._armed_at > now + self._shortest_ms:
             self._arm()
 
     def _send(self, now: int) -> bool:
-        """Send what the socket takes; whether there is room again for what could not be taken before."""
+        """Send what the socket takes; whether there is room again for what could not be taken or made before."""
         connection = self.connection
         was_full = connection.is_full
         try:
@@ -152,7 +158,7 @@ class Peer:
             connection.outgoing.clear()  # nobody takes it any more
             for event in connection.receive(b"", now):
                 self._take(event, now)
-        return connection.is_stirred
+        return connection.is_stirred or (bool(self.waiting) and not self.is_slow and not connection.is_full)
 
     def _wait_for(self, mask: int) -> None:
         if mask == self._mask:
@@ -168,8 +174,9 @@ class Peer:
 
     def _take(self, event: Event, now: int) -> None:
         if type(event) is Requested:
-            if self.is_slow:
+            if self.is_slow or self.waiting or self.connection.is_full:
                 self.waiting.append(event)
+                self.connection.is_held = True
             else:
                 self._hub.serve(self, event, now)
         elif type(event) is Credited:
@@ -184,9 +191,15 @@ class Peer:
     def go_on(self, now: int) -> None:
         """What took long is answered: make what came behind it."""
         self.is_slow = False
-        while self.waiting and not self.is_slow:
-            self._hub.serve(self, self.waiting.popleft(), now)
+        self._work_off(now)
         self.stir(now)
+
+    def _work_off(self, now: int) -> None:
+        """Make what waits, as far as there is room for the answers; what nobody takes any more goes to the session."""
+        connection = self.connection
+        while self.waiting and not self.is_slow and (connection.is_ended or not connection.is_full):
+            self._hub.serve(self, self.waiting.popleft(), now)
+        connection.is_held = bool(self.waiting)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

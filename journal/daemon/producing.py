@@ -36,6 +36,9 @@ def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     data = given["data"]
     if len(data) > served.data_max:
         raise _too_large(served, given)
+    if len(given) == 2 and "key" in given:  # the usual put
+        outcome, cursor, *rest = served.wired.put(given["key"], data)
+        return [outcome, [*cursor], *rest]
     get = given.get
     priority = get("priority")
     outcome, cursor, version, process_date, priority = served.wired.put(

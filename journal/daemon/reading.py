@@ -190,6 +190,11 @@ def lag(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     return served.journal.lag(Cursor(*given["cursor"]))
 
 
+def oldest_cursor(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """OLDEST_CURSOR."""
+    return cursor_to(served.journal.oldest_cursor)
+
+
 def durable_cursor(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """DURABLE_CURSOR."""
     return cursor_to(served.journal.durable_cursor)

@@ -4,7 +4,7 @@ A journal as the daemon serves it: data comes and goes packed, leases are rows, 
 The engine's own verbs do the work. They pack, check and make leases through attributes of the journal, which here are others; so the
 rules, the records and the locks are those of an embedded journal.
 
-S1  Packed data is stored and sent as it is (journal.daemon.packed).
+S1  Packed data is stored and sent as it is (journal.engine.packed).
 S2  A lease is its consumer's: who may not act under the consumer's name can neither look at it nor end it. This is checked where the
     engine looks the lease up, under its lock. Who may act under every name is not asked.
 S3  What is taken by a claim fits into a frame: the rest of what was due is not taken.
@@ -18,11 +18,12 @@ from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.core.rows import Row
 from journal.core.settings import MERGED
 from journal.daemon.columns import LEASE_BYTES, lease_columns, text_bytes
-from journal.daemon.packed import check_packed, checked_packed
 from journal.engine.journal import Journal
 from journal.engine.leases import Held
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.order import Order
+from journal.engine.packed import check_packed, checked_packed
+from journal.engine.preparing import Bounds
 from journal.engine.store import Store
 from journal.errors import AccessDenied, NotFound
 from journal.net.auth import EVERYTHING, Grant
@@ -50,6 +51,7 @@ class Wired(Journal):
         self._made = lease_columns  # type: ignore[assignment]  # the engine hands it out, and never looks at it
         self.room = room
         self.grant = grant
+        self._bounds = Bounds(data_max_of(room), None if "*" in grant.names else grant.may_act_as)
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
         """Up to `n` due entries that fit into a frame (S3); one at least, however large it is."""
@@ -70,6 +72,11 @@ class Wired(Journal):
             used -= _lease_bytes(row)
             p.state.order.returned(row.primary, len(p.state.leases))
         return rows
+
+
+def data_max_of(room: int) -> int:
+    """Bytes of data that can be handed out in a frame with so much room, whatever comes with them."""
+    return room - min(BESIDES_BYTES, room // 2)
 
 
 def _lease_bytes(row: Row) -> int:
@@ -116,7 +123,7 @@ class Served:
         self.p = journal._p
         self.room = room
         """Bytes that a reply or a push may hold."""
-        self.data_max = room - min(BESIDES_BYTES, room // 2)
+        self.data_max = data_max_of(room)
         """Bytes of data that fit into a frame with whatever comes with them."""
         self.wired = Wired(journal, room)
         self._guarded: dict[int, Wired] = {}

@@ -31,6 +31,7 @@ from journal.daemon.hub import Hub
 from journal.daemon.loop import READ, Loop
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.pushing import Pushing
+from journal.daemon.snapshotting import Snapshotting
 from journal.daemon.unixsocket import BACKLOG, UnixSocket
 from journal.daemon.watching import Watching
 from journal.engine.files import SOCKET
@@ -104,6 +105,7 @@ class Server:
         self.watching = Watching(self.hub, name)
         self.pushing = Pushing(self.hub, self.watching)
         self.feeding = Feeding(self.hub)
+        self.snapshotting = Snapshotting(self.hub)
         self.controls = Controls(self)
         self.is_stopping = False
         self._is_token_needed = tokens is not None
@@ -266,6 +268,7 @@ class Server:
             self._unbind()
             self.watching.close()
             self.hub.end()
+            self.snapshotting.close()
             self.store._servers.discard(self)
             log.info("stopped store=%s", self.store.path)
             self._is_over.set()

@@ -254,7 +254,7 @@ def _decide_each(
             found = find(want.key, want.raw, now)  # may expire an entry, so all of these come before the first offset
             slot = found.slot
             while found.row is None and slot in taken:
-                slot = _next_slot(p, want, slot)
+                slot = next_slot(p, want.key, slot)
         except Invalid as e:
             refused[want.key] = e
             continue
@@ -279,7 +279,7 @@ def _decide_each(
         if decision.effect is None:
             continue
         effects.append(fx.to_list(decision.effect))
-        seen[want.key] = _after(found, row)
+        seen[want.key] = after(found, row)
         offset += 1
     if not effects:
         return p.log.next_offset - 1
@@ -288,16 +288,17 @@ def _decide_each(
     return offset - 1
 
 
-def _after(found: life.Found, row: Row) -> life.Found:
+def after(found: life.Found, row: Row) -> life.Found:
+    """What is stored of a key when a put of it was decided so."""
     if found.is_processing:
         return found._replace(successor=row)
     return found._replace(row=row)
 
 
-def _next_slot(p: Pipeline, want: Wanted, slot: bytes) -> bytes:
+def next_slot(p: Pipeline, key: UserKey, slot: bytes) -> bytes:
     """The next free slot of a murmur after one that the group has taken."""
     for ordinal in range(slot[16] + 1, 256):
         candidate = slot[:16] + bytes((ordinal,))
         if not p.state.has_any([candidate]):
             return candidate
-    raise Invalid(f"256 entries share the hash of the key {want.key!r}: finish some of them first")
+    raise Invalid(f"256 entries share the hash of the key {key!r}: finish some of them first")

@@ -300,6 +300,8 @@ def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
                 yield from _differ(f"replayed {name.decode()}", dict(state.rows(name)), dict(p.state.rows(name)))
             if list(state.finished.tokens) != list(p.state.finished.tokens):
                 yield "replayed: the finished tokens differ"
+            if not isinstance(state, Namespaces) and state.once.numbers != p.state.once.numbers:
+                yield "replayed: the numbers of loads differ"
         finally:
             file.abandon()
 

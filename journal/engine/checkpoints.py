@@ -40,6 +40,11 @@ RETRY_S = 1.0
 CHANGE_BYTES_MAX = 6 * 4096
 """What a change may take of the map until the next checkpoint, besides its own bytes: the pages that it touches."""
 
+WEIGHED_FROM = 64
+"""Records with fewer changes count for all of them: it takes longer to find out than it gains."""
+PAGES_PER_BYTE = 6
+"""Bytes of new pages for each byte of a large record: its rows, and their indexes, in pages that are half full."""
+
 
 class Checkpoints:
     """The checkpoints of one journal. `pressed` and `look_at_map` under its lock, `run` on the keeper without it."""
@@ -91,6 +96,12 @@ class Checkpoints:
         limit = p.settings.rotate_bytes
         if limit is not None and p.state.file.used_bytes() >= limit:
             p.generations.is_due = self.is_hold_due = True
+
+    def weight(self, changes: int, size: int) -> int:
+        """How many changes those of one record with so many bytes count for: each page is touched once by all of them."""
+        if changes < WEIGHED_FROM:
+            return changes
+        return min(changes, (self._p.state.file.used_bytes() + PAGES_PER_BYTE * size) // CHANGE_BYTES_MAX + 1)
 
     def refusal(self) -> StoreFull:
         """Why a put is refused."""

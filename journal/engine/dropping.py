@@ -29,6 +29,9 @@ def clear_step(p: Sequence, name: bytes) -> bool:
         effect = Clear(entries, buried, flags)
         if changes(effect):
             p.write_for(name, effect, changes(effect), now)
+        else:
+            state.once.forget()  # written by `finish`
+            p.state.touched[name] = state
         return changes(effect) > 0
 
 

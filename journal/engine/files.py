@@ -27,6 +27,8 @@ TOKENS = "_tokens"
 """The token file of a store (journal.net.tokens). No journal can have this name."""
 TOKENS_NEW = "_tokens.new"
 """While it is being written."""
+SNAPSHOTS = "_snapshots"
+"""The copies of snapshots that nobody gave another place (journal.engine.rooms)."""
 _NOTE_BYTES = 64
 _ADDRESSES_BYTES_MAX = 1 << 14
 

@@ -7,9 +7,14 @@ listed, with what each of them holds, and can be moved on or removed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from journal.core.cursor import Cursor
+from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
 from journal.engine.arguments import consumer_name
+from journal.engine.changes import changes, first_cursor
 from journal.engine.consumers import Consumer, Consumers, FeedView, start_of
 from journal.engine.feed import UNACKED_MAX, Feed
 from journal.engine.side import Side
@@ -18,6 +23,9 @@ from journal.errors import Invalid, ReadOnly
 
 class Following(Side):
     """Reading what happened."""
+
+    _given: Any = None
+    """What a daemon that serves it keeps of changes that it has given in part."""
 
     def feed(
         self,
@@ -67,6 +75,19 @@ class Following(Side):
             return make(known, known.acks.position)
 
         return consumers.attach(_named(consumer), "END" if copy else start, is_copy=copy, make=open_known)
+
+    def changes(self, after: Cursor, until: Cursor) -> Iterator[Event]:
+        """
+        The changes after one cursor, up to and with that of another, without a consumer: again and again the same.
+
+        CursorUnavailable when they are gone; a feed consumer that stands at `after`, or before it, keeps them.
+        """
+        return changes(self._p, after, until)
+
+    @property
+    def oldest_cursor(self) -> Cursor:
+        """The oldest cursor from which all changes can be read; the one before the first that is left."""
+        return first_cursor(self._p)
 
     def feeds(self) -> list[FeedView]:
         """The feed consumers of this journal, by name."""

@@ -8,8 +8,7 @@ U1  All older rows are committed and durable when a generation begins, so recove
 U2  The catalog names a generation after its files are durable; that is the moment it begins. What the catalog does not
     name is removed at the next open.
 U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
-U4  Few survivors move to the active generation in steps of CARRY entries, each one record; leased ones stay until
-    their lease has ended.
+U4  There is place for a generation before it begins: survivors of older ones move to the active one (carrying B2).
 U5  The catalog knows which schemas the data in a generation may have before its rows are committed: whatever moves to
     another generation takes its schema with it.
 """
@@ -30,6 +29,7 @@ from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.spans import Span
 from journal.core.views import Generation, Keeping
+from journal.engine.carrying import Carrying
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.levels import OS
@@ -37,7 +37,8 @@ from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, list_segments
-from journal.engine.survivors import CARRY, survivors
+from journal.engine.snapshots import Snapshots
+from journal.engine.survivors import survivors
 from journal.engine.telling import tell
 from journal.errors import StorageError, StoreFailed, StoreFull
 
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.generations")
 
 NEXT = "next"
-PLACE_MAX = 4096
-"""So many entries are moved before a rotation that would make too many generations; the rest moves after it."""
-FEW_SURVIVORS = 1024
-"""A generation that had a whole period to drain and has no more entries than this is emptied by moving them."""
 
 
 class Kept(NamedTuple):
@@ -99,10 +96,11 @@ class Generations:
         """None for each field of the union, for those who read."""
         self.pins = 0
         """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
+        self.snapshots = Snapshots()
         self._p = pipeline
         self._oldest: dict[int, int] = {}
         """The first offset in the log of each closed generation, which never changes: looked at once."""
-        self._is_carrying = False
+        self.carrying = Carrying(pipeline, self)
         self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
         self._on_schema = pipeline.look_at_settings
@@ -170,13 +168,21 @@ class Generations:
         """On the keeper; several callers may have come for it."""
         if self.is_due:
             self.is_due = False
-            try:
-                self.rotate()
-            except StoreFull as e:
-                log.warning("rotation_postponed journal=%s error=%s", self._p.name, e)
-                with self._p.lock:
-                    self._looked = self._p.time.now()
-                    self.schedule()
+            if not self.carrying.delays_rotation():
+                self.rotate_due()
+
+    def rotate_due(self) -> None:
+        """Begin the generation that is due, if the disk has room for it. On the keeper."""
+        p = self._p
+        if p.trouble is not None:
+            return
+        try:
+            self.rotate()
+        except StoreFull as e:
+            log.warning("rotation_postponed journal=%s error=%s", p.name, e)
+            with p.lock:
+                self._looked = p.time.now()
+                self.schedule()
 
     # -- rotation -----------------------------------------------------------------------------------------------------
 
@@ -187,7 +193,6 @@ class Generations:
             fresh = self._prepare()
         except OSError as e:
             raise storage_error(e, f"cannot prepare a generation of journal {p.name}") from e
-        self._make_place()
         p.checkpoints.commit(lambda: self._begin(fresh))
         self.look_around(is_rotated=True)
 
@@ -278,7 +283,7 @@ class Generations:
                 p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
                 raise
         if is_rotated or len(p.state.generations) > p.settings.generations_max:
-            self._carry_soon()
+            self.carrying.soon()
 
     def _give_up_empty(self) -> None:
         """Under the lock and `io`."""
@@ -343,60 +348,13 @@ class Generations:
         self.kept = kept
         self.look_at_schema()
 
-    def _carry_soon(self) -> None:
-        if not self._is_carrying:
-            self._is_carrying = True
-            self._p.keeper.after(0, self._carry_step)
-
-    def _make_place(self) -> None:
-        """Before one more generation: move what the oldest has left, if it is little, so that they are never too many."""
-        p = self._p
-        with p.lock:
-            is_full = len(p.state.generations) >= p.settings.generations_max
-        for _ in range(PLACE_MAX // CARRY if is_full else 0):
-            if not self._carry(p.settings.generations_max - 1):
-                return
-
-    def _carry_step(self) -> None:
-        self._is_carrying = False
-        if self._carry(self._p.settings.generations_max):
-            self._carry_soon()
-
-    def _carry(self, generations_max: int) -> bool:
-        """Move a few survivors (U4); whether there were any."""
-        p = self._p
-        with p.lock:
-            if p.trouble is not None:
-                return False
-            now = p.enter()
-            rows = self._to_empty(generations_max)
-            found = None if rows is None else self._survivors(rows)
-            if found is None:
-                return False
-            try:
-                self._move(*found, now)
-            except StoreFull as e:
-                log.warning("carrying_postponed journal=%s error=%s", p.name, e)
-                return False
-        return True
-
-    def _to_empty(self, generations_max: int) -> Rows | None:
-        """The generation whose survivors move: the oldest of too many, or one that has drained to a few."""
-        p = self._p
-        older = p.state.older
-        if len(p.state.generations) > generations_max:
-            return older[0]
-        for rows in older[:-1]:
-            if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:
-                return rows
-        return None
-
-    def _survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
+    def survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
         """What the next step moves, and whose it is; None when only leased entries are left."""
         effect = survivors(self._p.state, rows)
         return None if effect is None else (b"", effect)
 
-    def _move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+    def move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+        """Make a step."""
         p = self._p
         p.write(effect, 1, now, min(p.level, OS), lambda at: p.state.apply(effect, at), is_essential=True)
 

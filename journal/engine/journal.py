@@ -24,6 +24,7 @@ from journal.engine.arguments import consumer_name, date_range, name_text, reaso
 from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
+from journal.engine.loading import Loading
 from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.peers import FLAG as DRIFT
 from journal.engine.peers import Peers
@@ -33,18 +34,20 @@ from journal.engine.producing import Producing
 from journal.engine.reading import Reading
 from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
+from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Picking, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
     """What a daemon that serves it keeps of it."""
 
-    def __init__(self, pipeline: Pipeline, peers: Peers | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: Staging | None = None) -> None:
         super().__init__(pipeline)
+        self._staging = staging
         self._timers = Timers(pipeline)
         self._reads = Reads(pipeline)
         self._peers = Peers() if peers is None else peers

@@ -15,7 +15,7 @@ import errno
 import logging
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -121,6 +121,26 @@ class LmdbFile:
         except lmdb.Error as e:
             raise translate(e, self.path, "cannot sync") from e
 
+    def begin(self) -> lmdb.Transaction[bytes]:
+        """A read transaction over what is committed now; it may be used and ended on any thread, one at a time."""
+        try:
+            return self.env.begin()
+        except lmdb.Error as e:
+            raise translate(e, self.path, "cannot read") from e
+
+    def last_commit(self) -> int:
+        """The number of the last transaction that anybody has committed."""
+        return int(self.env.info()["last_txnid"])
+
+    def copy_to(self, fd: int, txn: lmdb.Transaction[bytes], target: Path) -> None:
+        """Write all that a read transaction sees to an empty file, without the pages that are free."""
+        # Into a descriptor of ours: `copy` would write past the page cache, which takes twice as long and has readers
+        # fetch all pages from the disk again (240 MB: 0.21 s against 0.09 s).
+        try:
+            self.env.copyfd(fd, compact=True, txn=txn)
+        except lmdb.Error as e:
+            raise translate(e, target, f"cannot copy {self.path} to") from e
+
     def abandon(self) -> None:
         """Undo what is open and close; after a failed commit there is nothing to undo."""
         try:
@@ -128,6 +148,47 @@ class LmdbFile:
         except lmdb.Error as e:
             log.warning("abort_failed path=%s error=%s", self.path, e)
         self.env.close()
+
+
+class LmdbCopy:
+    """A copy that nobody writes to any more, opened for reading; without a lock file, so that it can lie anywhere."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.env = lmdb.open(
+                str(path), subdir=False, lib_version=0, max_dbs=16, readonly=True, lock=False, create=False, max_spare_txns=0,
+            )  # fmt: skip
+        except lmdb.Error as e:
+            raise translate(e, path, "cannot open") from e
+        try:
+            self.entries, self.leases = (self.env.open_db(name, create=False) for name in (b"entries", b"leases"))
+        except lmdb.Error as e:
+            self.env.close()
+            raise translate(e, path, "cannot open") from e
+
+    def close(self) -> None:
+        """Close it; transactions that are open end."""
+        self.env.close()
+
+
+def write_copy(path: Path, rows: dict[bytes, Iterator[list[tuple[bytes, bytes]]]]) -> None:
+    """Make a file for LmdbCopy of rows by sub-database, each in the order of its keys; nothing is synced."""
+    try:
+        with lmdb.open(
+            str(path), subdir=False, lib_version=0, map_size=MAP_BYTES, max_dbs=16, mode=0o600, lock=False, sync=False,
+        ) as env:  # fmt: skip
+            os.chmod(path, 0o600)
+            databases = {name: env.open_db(name) for name in rows}
+            with env.begin(write=True) as txn:
+                for name, pages in rows.items():
+                    cursor = txn.cursor(db=databases[name])
+                    for page in pages:
+                        consumed, added = cursor.putmulti(page, append=True)
+                        if not consumed == added == len(page):
+                            raise StoreDamaged(f"{path}: rows of {name.decode()} are not in order, or there twice")
+    except lmdb.Error as e:
+        raise translate(e, path, "cannot write") from e
 
 
 def _allocate_lock_file(path: Path) -> None:

@@ -275,9 +275,20 @@ class Log:
     def _extend(self, at_least: int) -> None:
         step = min(max(SEGMENT_BYTES_FIRST, self.allocated), STEP_MAX)
         end = max(self.allocated + step, at_least)
-        _zero(self.fd, self.allocated, end)
+        try:
+            _zero(self.fd, self.allocated, end)
+        except OSError:
+            self._give_back()
+            raise
         self._sync()
         self.allocated = end
+
+    def _give_back(self) -> None:
+        """There was no room for all: what was taken of it is for others."""
+        try:
+            os.ftruncate(self.fd, self.allocated)
+        except OSError as e:
+            log.warning("log_room_not_given_back directory=%s error=%s", self.directory, e)
 
     def _sync(self) -> None:
         """Sync the open segment, holding `_extending` (W6)."""

@@ -46,13 +46,16 @@ class Look(Pipeline):
         self.timer_at = NEVER
         self._look = generations
         self._opened: dict[int, Rows] = {}
+        self._gone: list[Rows] = []
+        """Those that the catalog does not name any more, and that are to be closed."""
         self._reopen(self.generations.kept)
 
     def _reopen(self, kept: list[Kept]) -> None:
         """Open what has come, close what has gone."""
         orders = [each.order for each in kept if each.has_rows]
-        for order in self._opened.keys() - orders:
-            self._opened.pop(order).file.abandon()
+        self._gone += [self._opened.pop(order) for order in self._opened.keys() - orders]
+        while self._gone and not self.generations.pins:  # else somebody copies them
+            self._gone.pop().file.abandon()
         for order in orders:
             if order not in self._opened:
                 path = self.directory(order) / "rows.mdb"
@@ -117,7 +120,7 @@ class Look(Pipeline):
         with self.lock:
             if self.trouble is None:
                 self.trouble = StoreClosed(f"the journal {self.name} is closed: its store was closed")
-                for rows in self.state.generations:
+                for rows in [*self.state.generations, *self._gone]:
                     rows.file.abandon()
         return {}
 

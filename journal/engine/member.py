@@ -21,11 +21,13 @@ from journal.core.rows import PROCESSING
 from journal.core.schema import Schema
 from journal.core.spans import Span
 from journal.core.views import Keeping
+from journal.engine.carrying import Carrying
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
 from journal.engine.prefixed import behind, name_in
 from journal.engine.rowsfile import Rows
+from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class MergedGenerations(Generations):
 
     _p: Sequence
 
-    def _survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
+    def survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
         """What the next step moves, and whose it is; journals with leased entries only are passed over."""
         p = self._p
         for database in (rows.entries, rows.buried):
@@ -57,7 +59,8 @@ class MergedGenerations(Generations):
                 found = cursor.set_range(behind(name))
         return None
 
-    def _move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+    def move(self, name: bytes, effect: fx.Carry, now: int) -> None:
+        """Make a step."""
         self._p.write_for(name, effect, 1, now)
 
     def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
@@ -114,6 +117,16 @@ class MemberGenerations(Generations):
     def disposal(self) -> Disposal:  # type: ignore[override]
         """Where given up files go."""
         return self._shared.generations.disposal
+
+    @property
+    def carrying(self) -> Carrying:  # type: ignore[override]
+        """What moves survivors."""
+        return self._shared.generations.carrying
+
+    @property
+    def snapshots(self) -> Snapshots:  # type: ignore[override]
+        """Those that are being made of what all share."""
+        return self._shared.generations.snapshots
 
     @property
     def pins(self) -> int:

@@ -122,10 +122,11 @@ class Namespaces(State):
             state.flush()
 
     def save_leases(self) -> None:
-        """Write the rows of leases, and the counts (M2)."""
+        """Write the rows of leases, the numbers of loads, and the counts (M2)."""
         for name, state in self.touched.items():
             self.state_of(name)
             state.save_leases()
+            state.once.keep(state.active)
             for rows in state.generations:
                 if isinstance(rows, PrefixedRows):
                     rows.keep_counts()

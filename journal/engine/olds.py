@@ -54,7 +54,9 @@ def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds
         case fx.Put(primary, value):
             written[primary] = value
             return [None]
-        case fx.Group(parts):
+        case fx.LoadGroup(effects=[]):
+            return [None]
+        case fx.Group(parts) | fx.LoadGroup(effects=parts):
             return [old for verb, *args in parts for old in _each(state, fx.from_list(verb, args), written)]
         case _:
             return [None] * fx.changes(effect)

@@ -32,7 +32,9 @@ from journal.engine.log import Log
 from journal.engine.look import Look
 from journal.engine.merged import Member, MergedLook, Merging, Sequence
 from journal.engine.pipeline import Pipeline
+from journal.engine.rooms import sweep as sweep_snapshots
 from journal.engine.rowsfile import DATABASES
+from journal.engine.staging import sweep_loads
 from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
 
 log = logging.getLogger("journal.store")
@@ -187,7 +189,9 @@ class Opening:
         return gone
 
     def sweep(self) -> None:
-        """Remove what is left of journals that were dropped."""
+        """Remove what is left of journals that were dropped, of snapshots, and of loads that were not committed."""
+        sweep_snapshots(self.path)
+        sweep_loads(self.path)
         for found in sorted(self.path.iterdir()):
             if found.name.startswith(GONE):
                 remove_tree(found)

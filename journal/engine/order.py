@@ -19,6 +19,7 @@ So a claim walks over no entry that is processing or in the future, and looks on
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -134,15 +135,17 @@ class Order:
 
     def added_many(self, primaries: list[bytes], leases: int) -> None:
         """The same for many, sorted: most are above the mark, where nothing is to be done."""
-        priority = -1
-        for primary in primaries:
-            if primary[0] != priority:
-                priority = primary[0]
-                self.added(primary, leases)
-            else:
+        at, size = 0, len(primaries)
+        while at < size:
+            priority = primaries[at][0]
+            self.added(primaries[at], leases)
+            end = bisect_left(primaries, bytes((priority + 1,)), at) if priority < 255 else size
+            for primary in islice(primaries, at + 1, end):
                 mark = self._marks[priority]
-                if mark is not None and primary < mark:
-                    self.added(primary, leases)
+                if mark is None or primary >= mark:
+                    break
+                self.added(primary, leases)
+            at = end
 
     def take(
         self, limit: int, now: int, entries: Entries, processing: Container[bytes], below: int

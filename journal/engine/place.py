@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from journal.core.settings import MERGED, NAME
-from journal.engine.files import SOCKET, TOKENS, TOKENS_NEW, check_own, check_own_socket, make_directory
+from journal.engine.files import SNAPSHOTS, SOCKET, TOKENS, TOKENS_NEW, check_own, check_own_socket, make_directory
 from journal.engine.opening import GONE
+from journal.engine.staging import LOADS
 from journal.errors import Invalid, StoreDamaged
 
 
@@ -35,7 +36,7 @@ def _check_part(path: Path, name: str) -> None:
         check_own_socket(path / name)  # a dead daemon's is replaced by the next one; until then it harms nobody
     elif name in ("LOCK", TOKENS, TOKENS_NEW):
         check_own(path / name, is_directory=False)
-    elif name in ("catalog", MERGED) or NAME.fullmatch(name) is not None or name.startswith(GONE):
+    elif name in ("catalog", MERGED, SNAPSHOTS, LOADS) or NAME.fullmatch(name) is not None or name.startswith(GONE):
         check_own(path / name, is_directory=True)
     else:
         raise StoreDamaged(f"{path / name} is not a part of a store: move it out of {path}")

@@ -9,7 +9,8 @@ journal that has the file for itself: rules, effects and checksums know nothing 
 
 B1  LMDB counts rows of a sub-database, not of a journal: the view counts as it puts and deletes, and keeps the counts in
     the same commit as the rows.
-B2  A journal without rows in a generation has nothing in its `meta`; its index, which is empty, begins anew.
+B2  A journal without rows in a generation has nothing in its `meta` but the numbers of its loads (once); its index, which is
+    empty, begins anew.
 """
 
 from __future__ import annotations
@@ -201,6 +202,11 @@ class PrefixedRows(Rows):
             self.delete(_COUNTS, db=self.meta)
             if self.index is not None:
                 self.index.forget()
+
+    def put_sorted(self, database: Any, keys: list[bytes], values: list[bytes]) -> int:
+        """Put many rows whose keys ascend; how many are new."""
+        cursor: PrefixedCursor = self.cursor(db=database)
+        return cursor.putmulti(zip(keys, values, strict=True))[1]
 
     def names(self, database: Any, start: bytes = b"") -> Iterator[bytes]:
         """The keys of a sub-database from `start` on, without the journal's name."""

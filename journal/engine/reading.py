@@ -6,6 +6,7 @@ They read some hundred rows, or some thousand keys, under the lock at a time, so
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import islice
@@ -28,6 +29,8 @@ from journal.engine.arguments import (
 )
 from journal.engine.selecting import Filter, Selection
 from journal.engine.side import Side
+from journal.engine.snapshot import Snapshot
+from journal.engine.snapshots import take
 from journal.errors import Invalid
 
 LOOK_UPS = 256
@@ -143,6 +146,16 @@ class Reading(Side):
         if settle_at >= 0:
             p.settle(settle_at)
         return found
+
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> Snapshot:
+        """
+        All entries as they are now, copied to files, to be read in parts by many processes while the journal goes on.
+
+        The files lie in `directory`, or in the store; they go when the snapshot is closed. One that is not closed goes with
+        the store, unless it lies in a directory that was given. A store that was opened with readonly=True shows its owner's
+        last checkpoint.
+        """
+        return take(self._p, directory)
 
     def forecast(
         self, *, step: DurationLike = "1m", horizon: DurationLike = "1h", since: DateLike | None = None

@@ -7,7 +7,7 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
     successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
     buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
     meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
-                 "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`
+                 "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (once)
 
 F1  What is committed is the effect of all records up to "applied", and of none after it, on the entries of this
     generation.
@@ -100,6 +100,13 @@ class Rows:
             self.seen.clear()
         if not self.delete(name, db=database):
             raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
+
+    def put_sorted(self, database: Any, keys: list[bytes], values: list[bytes]) -> int:
+        """Put many rows whose keys ascend; how many are new. Behind all that is there a row costs no search."""
+        cursor = self.cursor(db=database)
+        is_behind = not cursor.last() or cursor.key() < keys[0]
+        added: int = cursor.putmulti(zip(keys, values, strict=True), append=is_behind)[1]
+        return added
 
     def all(self, database: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """The rows of a sub-database, those that begin with `start`."""

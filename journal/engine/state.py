@@ -12,19 +12,34 @@ Z2  After a crash in the middle of a checkpoint an older generation's file may b
 
 from __future__ import annotations
 
+from itertools import islice
+from operator import itemgetter, lt
 from typing import Any
 
 import msgpack
 
 from journal.core import effects as fx
 from journal.core.keys import expiration_key, owner_key
-from journal.core.rows import WAITING, LeaseRow, Row, decode_buried, decode_entry, encode_lease
+from journal.core.rows import (
+    ENTRY_HEAD,
+    OWNER_AT,
+    WAITING,
+    LeaseRow,
+    Row,
+    decode_buried,
+    decode_entry,
+    encode_lease,
+)
 from journal.engine.leases import Held
 from journal.engine.rowsfile import Rows
 from journal.engine.stored import Stored
 from journal.errors import StoreDamaged
 
 PENDING_MAX = 256
+BULK = 1024
+"""So many new entries of one record, or more, are sorted and given to LMDB at once."""
+_ORDINAL = itemgetter(25)
+_NEVER = bytes(8)
 
 
 class State(Stored):
@@ -77,9 +92,53 @@ class State(Stored):
             if owner:
                 self.active.put(owner_key(owner, primary), b"", db=self.active.owners)
 
+    def insert_sorted(self, primaries: list[bytes], values: list[bytes]) -> None:
+        """The same for very many, in two lists: the entries in the order of work, whatever each of them has."""
+        active = self.active
+        added = active.put_sorted(self._entries, primaries, values)
+        if added != len(primaries):
+            raise StoreDamaged(f"{self.file.path}: {len(primaries) - added} of {len(primaries)} new entries were there")
+        slots = [primary[9:] for primary in primaries]
+        if _is_sorted(slots):
+            active.put_sorted(self._keys, slots, primaries)
+        else:
+            both = sorted([primary[9:] + primary for primary in primaries])
+            active.put_sorted(self._keys, [each[:17] for each in both], [each[17:] for each in both])
+        if active.index is not None:
+            active.index.add(primaries)
+        self.order.added_many(primaries, len(self.leases))
+        expirations = [
+            value[12:20] + primary for primary, value in zip(primaries, values, strict=True) if value[12:20] != _NEVER
+        ]
+        if expirations:
+            expirations.sort()
+            active.put_sorted(active.expirations, expirations, [b""] * len(expirations))
+            self._next_expiration(int.from_bytes(expirations[0][:8], "big"))
+        owned = [(primary, value) for primary, value in zip(primaries, values, strict=True) if value[OWNER_AT]]
+        if owned:
+            owners = sorted(
+                [owner_key(value[ENTRY_HEAD : ENTRY_HEAD + value[OWNER_AT]], name) for name, value in owned]
+            )
+            active.put_sorted(active.owners, owners, [b""] * len(owners))
+
+    def _insert_all(self, items: list[bytes]) -> None:
+        """New entries of one record: primary, value, …"""
+        primaries, values = items[::2], items[1::2]
+        if len(primaries) < BULK or any(map(_ORDINAL, primaries)):
+            for primary, value in zip(primaries, values, strict=True):
+                self.insert(decode_entry(primary, value), value)
+            return
+        if not _is_sorted(primaries):
+            pairs = sorted(zip(primaries, values, strict=True))
+            primaries, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        self.insert_sorted(primaries, values)
+
     def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
         home.put(expiration_key(expiration, primary), b"", db=home.expirations)
         home.is_dirty = True
+        self._next_expiration(expiration)
+
+    def _next_expiration(self, expiration: int) -> None:
         if self.next_expiration is None or expiration < self.next_expiration:
             self.next_expiration = expiration
             self.on_expiration(expiration)
@@ -328,8 +387,7 @@ class State(Stored):
             case fx.Put(primary, value):
                 self.insert(decode_entry(primary, value), value)
             case fx.Puts(items):
-                for primary, value in zip(items[::2], items[1::2], strict=True):
-                    self.insert(decode_entry(primary, value), value)
+                self._insert_all(items)
             case fx.Replace(old, primary, value):
                 self._replace(old, primary, value, at)
             case fx.Queue(slot, value):
@@ -368,5 +426,19 @@ class State(Stored):
             case fx.Clear():
                 self._clear(effect, at)
             case fx.Group(parts):
-                for i, (verb, *args) in enumerate(parts):
-                    self.apply(fx.from_list(verb, args), at + i)
+                self._apply_each(parts, at)
+            case fx.Load(name, number, items):
+                self._insert_all(items)
+                self.once.set(name, number, at + len(items) // 2 - 1)
+            case fx.LoadGroup(name, number, parts):
+                self._apply_each(parts, at)
+                self.once.set(name, number, at + max(len(parts), 1) - 1)
+
+    def _apply_each(self, parts: list[Any], at: int) -> None:
+        for i, (verb, *args) in enumerate(parts):
+            self.apply(fx.from_list(verb, args), at + i)
+
+
+def _is_sorted(names: list[bytes]) -> bool:
+    """Whether each is above the one before it."""
+    return all(map(lt, names, islice(names, 1, None)))

@@ -5,11 +5,13 @@ A store: a directory that one process owns, with its journals.
       LOCK                       flock; pid and start time of the owner
       SOCKET                     the daemon's, while the owner is one
       _tokens                    the identities that a daemon knows, if there are any
+      _snapshots/…               copies of entries, while somebody reads them
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
       pages/offsets/*.log        what its feed consumers have acknowledged, if there are any
       _merged/000001/…           the same, of all merged journals together
+      _loads/<id>/<part>         parts of loads that are not committed yet (staging)
 
 B1  One process owns a store. A forked child owns nothing: its calls are refused and harm nothing.
 B2  A journal that the catalog does not name does not exist; what is left of one that was never finished is removed.
@@ -46,6 +48,7 @@ from journal.engine.merged_journals import MergedJournals
 from journal.engine.opening import Opening
 from journal.engine.peers import Peers
 from journal.engine.place import prepare
+from journal.engine.staging import Staging
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 
 if TYPE_CHECKING:
@@ -124,6 +127,7 @@ class Store:
             prepare(path)
             self._owner = OwnerLock(path)
         self._keeper = Keeper(path.name)
+        self._staging = Staging(path, time.now, self._keeper)
         try:
             self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))
             self._opening = Opening(
@@ -171,7 +175,7 @@ class Store:
                 pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
                 raise storage_error(e, f"cannot open journal {name} in {self.path}") from e
-            journal = self._journals[name] = Journal(pipeline, self._peers)
+            journal = self._journals[name] = Journal(pipeline, self._peers, self._staging)
             with pipeline.lock:
                 if isinstance(pipeline, Member):
                     pipeline.begin()
@@ -219,8 +223,8 @@ class Store:
                 raise ReadOnly("the store was opened with readonly=True: only its owner drops journals")
             if name not in self.journals():
                 raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.journals()}")
-            journal = self.journal(name)
-            p = journal._p
+            p = self.journal(name)._p
+            self._staging.drop(name)
             if isinstance(p, Member):
                 # The mark is on disk at once: nothing that was changed before it may vanish any more, at any level.
                 p.commit.sync_now()
@@ -232,6 +236,7 @@ class Store:
                 return
             with p.lock:
                 p.enter()
+            self._keeper.call(p.generations.snapshots.close)
             self._keeper.call(p.close)
             del self._journals[name]
             try:
@@ -360,6 +365,7 @@ class Store:
                 self._keeper.call(self._close_journals)
             finally:
                 self._keeper.close()
+                self._staging.close()
                 self._give_up()
 
     def _give_up(self) -> None:
@@ -369,6 +375,7 @@ class Store:
     def _close_journals(self) -> None:
         pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
         for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+            p.generations.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
             if digests:

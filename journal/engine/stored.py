@@ -5,7 +5,7 @@ X1  An entry is in `entries` and `keys` of one generation, its home; in `owners`
     iff it expires and waits. Its lease row and its successor are there too. No slot is in two generations.
 X2  `leases` has a row of status W for each entry in `worn`, and, when committed, one of status P for each lease.
 X3  `successors` has a row only for a slot whose entry is processing.
-X4  New entries go to the active generation, the last one. Flags and finished tokens are kept there only.
+X4  New entries go to the active generation, the last one. Flags, finished tokens and the numbers of loads are kept there only.
 X5  `pending` holds new entries that wait, `lent` such entries under a lease, which LMDB does not have yet: an entry that
     is put, claimed and done at once never gets there. Only a put of another key, a claim and a done may come after
     them; whoever reads or changes anything else calls `flush` first.
@@ -37,6 +37,7 @@ from journal.engine.bucketindex import is_complete, share
 from journal.engine.finished import Finished
 from journal.engine.inrange import InRange
 from journal.engine.leases import Held, Leases
+from journal.engine.once import Once, kept_in
 from journal.engine.order import Entries, Order
 from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import Joined, Rows
@@ -75,6 +76,7 @@ class Stored:
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
         self.finished = Finished() if finished is None else finished
         self._has_own_finished = finished is None
+        self.once = Once()
         self.generations = generations
         self.use(generations)
         self.taken_from = self.active
@@ -119,6 +121,7 @@ class Stored:
         self.collisions = sum(rows.collisions for rows in self.generations)
         if self._has_own_finished:
             self.finished.load(self.active)
+        self.once.load(self.active)
         self.look_for_expiration()
         share(self.generations, self.generations)
         return place
@@ -156,13 +159,16 @@ class Stored:
                 rows.keep(order, applied, now)
         self.active.keep(order, applied, now)
         self.finished.keep(self.active)
+        self.once.keep(self.active)
 
     def move_to(self, rows: Rows) -> None:
         """Go on with another active generation; nothing is pending and all is committed (X4)."""
-        flags = list(self.active.all(self.active.flags))
+        flags, loads = list(self.active.all(self.active.flags)), kept_in(self.active)
         self.use([*self.generations, rows])
         for name, value in flags:
             rows.put(name, value, db=rows.flags)
+        for name, value in loads:
+            rows.put(name, value, db=rows.meta)
         self.finished.move_to(rows)
 
     def flush(self) -> None:
@@ -343,7 +349,8 @@ class Stored:
     def taken(self, slots: list[bytes]) -> set[bytes]:
         """Which of these slots have an entry, in LMDB or only in memory as yet."""
         found = {slot for rows in self.generations for slot, _ in rows.cursor(db=rows.keys).getmulti(slots)}
-        found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
+        if self.pending or self.lent:
+            found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
         return found
 
     def has_any(self, slots: list[bytes]) -> bool:

@@ -38,7 +38,7 @@ class Answering(Stream):
     """What a connection says; what it hears is the other half."""
 
     def __init__(self, daemon: Daemon, limits: Limits, now: int) -> None:
-        super().__init__(limits, now)
+        super().__init__(limits, now, daemon.pack)
         self.state = State.NEW
         self._daemon = daemon
         self._session: Session[Any] | None = None
@@ -47,9 +47,11 @@ class Answering(Stream):
         """Requests that are not answered; None: a command that is not known."""
         self._ready: dict[int, bytes] = {}
         """Answers that wait for those before them (D1)."""
+        self._ready_bytes = 0
         self._waiting: set[int] = set()
         """Of those, what an earlier connection of the session had asked for and will answer."""
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
+        self._output_bytes_max = limits.output_bytes_max
         self._is_lines = False
         self._alive_by: int | None = None
         self._events: list[Event] = []
@@ -62,7 +64,7 @@ class Answering(Stream):
     @property
     def is_full(self) -> bool:
         """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
-        return len(self.outgoing) > self.limits.output_bytes_max
+        return len(self.outgoing) + self._ready_bytes > self._output_bytes_max
 
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""
@@ -108,9 +110,12 @@ class Answering(Stream):
             self._write(data, now)
         else:
             self._ready[number] = data
+            self._ready_bytes += len(data)
         while order and order[0] in self._ready:
             first = order.popleft()
-            self._write(self._ready.pop(first), now)
+            answer = self._ready.pop(first)
+            self._ready_bytes -= len(answer)
+            self._write(answer, now)
             if self._subscriptions.is_opening:
                 subscription = self._subscriptions.answered(first)
                 if subscription is not None and (credit := self.credit(subscription)):
@@ -185,6 +190,7 @@ class Answering(Stream):
         self._order.clear()
         self._alive_by = None
         self._ready.clear()
+        self._ready_bytes = 0
         self._subscriptions.clear()
         if self._session is not None:
             self._daemon.sessions.detach(self._session, self, now)

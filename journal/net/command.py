@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from journal.errors import Invalid
-from journal.net.parameters import Parameter, check_parameters, read_parameters
+from journal.net.parameters import Parameter, Parameters, check_parameters, read_parameters
 from journal.net.shown import shown
 
 
@@ -68,7 +68,7 @@ class Command:
     scope: Scope
     roles: frozenset[Role]
     retry: Retry
-    parameters: Mapping[str, Parameter]
+    parameters: Parameters
     reply: str
     summary: str
     answers: tuple[str, ...] = ()
@@ -76,7 +76,8 @@ class Command:
 
     def check(self, journal: str, parameters: Mapping[str, Any]) -> None:
         """Refuse a request that is not well-formed."""
-        self._check_journal(journal)
+        if (self.scope is Scope.JOURNAL) is not bool(journal):
+            self._check_journal(journal)
         check_parameters(self.name, self.parameters, parameters)
 
     def read(self, journal: str, written: Mapping[str, str]) -> dict[str, Any]:
@@ -104,4 +105,4 @@ def command(
     answers: tuple[str, ...] = (),
 ) -> Command:
     """A row, with its parameters by name."""
-    return Command(name, scope, roles, retry, {p.name: p for p in parameters}, reply, summary, answers)
+    return Command(name, scope, roles, retry, Parameters(parameters), reply, summary, answers)

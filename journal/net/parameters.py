@@ -8,13 +8,15 @@ P3  A kind is a value of the table; nothing else in the package decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from journal.core import limits
+from journal.core.blocks import PARTS_MAX, RANGES_MAX, checked_ranges
 from journal.core.buckets import BUCKETS_MAX, Range
 from journal.core.settings import NAME as JOURNAL_NAME
+from journal.core.staged import LOAD_ID, PART_NAME
 from journal.errors import Invalid
 from journal.net.frames import ID_MAX
 from journal.net.limits import LIST_MAX, TEXT_BYTES_MAX
@@ -150,9 +152,9 @@ def _check_start(parameter: str, value: Any) -> None:
         _check_cursor(parameter, value)
 
 
-def _pattern(name: str, pattern: Any, meaning: str) -> Kind:
+def _pattern(name: str, pattern: Any, meaning: str, high: int = 64) -> Kind:
     def check(parameter: str, value: Any) -> None:
-        if type(value) is not str or len(value) > 64 or pattern.fullmatch(value) is None:
+        if type(value) is not str or len(value) > high or pattern.fullmatch(value) is None:
             raise _refuse(parameter, value, meaning)
 
     return Kind(name, meaning, check, lambda _, written: written)
@@ -170,6 +172,25 @@ def _check_buckets(parameter: str, value: Any) -> None:
         raise _refuse(parameter, value, BUCKETS.meaning) from e
 
 
+def _check_piece(parameter: str, value: Any) -> None:
+    if type(value) is not bytes:
+        raise _refuse(parameter, value, PIECE.meaning)
+
+
+def _check_once(parameter: str, value: Any) -> None:
+    if type(value) is not list or len(value) != 2:
+        raise _refuse(parameter, value, ONCE.meaning)
+    LOAD_NAME.check(parameter, value[0])
+    DATE.check(parameter, value[1])
+
+
+def _check_ranges(parameter: str, value: Any) -> None:
+    try:
+        checked_ranges(value)
+    except Invalid as e:
+        raise Invalid(f"{parameter}: {e}") from e
+
+
 DATE = integer("date", 0, limits.DATE_MAX, "milliseconds since the epoch")
 DURATION = integer("duration", 0, limits.DURATION_MAX, "milliseconds")
 LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds")
@@ -178,6 +199,7 @@ PRIORITY = integer("priority", 0, limits.PRIORITY_MAX)
 VERSION = integer("version", 0, limits.VERSION_MAX)
 TOKEN = integer("token", 0, U64_MAX)
 COUNT = integer("count", 1, LIST_MAX)
+PARTS = integer("parts", 1, PARTS_MAX)
 CREDIT = integer("credit", 0, LIST_MAX)
 STEPS = integer("steps", -(1 << 53), 1 << 53)
 PORT = integer("port", 1, 65_535)
@@ -198,9 +220,24 @@ NUMBER = Kind("number", "an int or a float", _check_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
 CURSOR = Kind("cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor)
 START = Kind("start", '"BEGIN", "END" or a cursor', _check_start)
+RANGES = Kind(
+    "ranges",
+    f"up to {RANGES_MAX} ranges of primary keys, in order and apart: [[first, end], …], bytes each, the end not among them",
+    _check_ranges,
+)
 BUCKETS = Kind(
     "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets
 )
+LOAD = _pattern("load", LOAD_ID, "the id of a load: 32 hexadecimal digits, as LOAD_BEGIN gave them")
+PART = _pattern(
+    "part", PART_NAME, "1 to 200 letters, digits, _ . = and -, beginning with a letter, a digit or _", high=200
+)
+PLACE_IN_PART = integer("place", 0, 1 << 48, "bytes from the beginning of the part")
+PIECE = Kind("piece", "bytes of a part file of a load, as many as a frame holds", _check_piece)
+LOAD_NAME = text("load name", 1, limits.LOAD_NAME_BYTES_MAX)
+ONCE = Kind("once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once)
+ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
+ON_REJECT = one_of("reject", "fail", "list")
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
 
 
@@ -213,21 +250,32 @@ class Parameter:
     is_required: bool = False
 
 
-def check_parameters(command: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> None:
+class Parameters(dict[str, Parameter]):
+    """The parameters of a command, by name. What each request is checked with is made once."""
+
+    __slots__ = ("checks", "required")
+
+    def __init__(self, parameters: Iterable[Parameter]) -> None:
+        super().__init__((parameter.name, parameter) for parameter in parameters)
+        self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
+        self.required = tuple(name for name, parameter in self.items() if parameter.is_required)
+
+
+def check_parameters(command: str, known: Parameters, given: Mapping[str, Any]) -> None:
     """Refuse parameters that a command does not have, or that are missing or not well-formed (P1)."""
+    checks = known.checks
     for name, value in given.items():
-        parameter = known.get(name)
-        if parameter is None:
+        if name not in checks:
             raise Invalid(f"{command} has no parameter {shown(name)}: it has {', '.join(known) or 'none'}")
-        if value is None and not parameter.is_required:
-            continue
-        parameter.kind.check(name, value)
-    for parameter in known.values():
-        if parameter.is_required and parameter.name not in given:
-            raise Invalid(f"{command} needs the parameter {parameter.name}: {parameter.kind.meaning}")
+        check, is_required = checks[name]
+        if value is not None or is_required:
+            check(name, value)
+    for name in known.required:
+        if name not in given:
+            raise Invalid(f"{command} needs the parameter {name}: {known[name].kind.meaning}")
 
 
-def read_parameters(command: str, known: Mapping[str, Parameter], written: Mapping[str, str]) -> dict[str, Any]:
+def read_parameters(command: str, known: Parameters, written: Mapping[str, str]) -> dict[str, Any]:
     """The values of a line's texts, checked."""
     read: dict[str, Any] = {}
     for name, value in written.items():
@@ -241,7 +289,7 @@ def read_parameters(command: str, known: Mapping[str, Parameter], written: Mappi
     return read
 
 
-def one_of_group(name: str, fields: Mapping[str, Parameter]) -> Kind:
+def one_of_group(name: str, fields: Parameters) -> Kind:
     """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:

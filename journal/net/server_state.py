@@ -6,8 +6,8 @@ The daemon's end of a connection, without its socket: bytes in, events out; answ
      └──other────► LINES ───────────────────────────────────────────────────────── error, end, time ──┘
 
 D1  Requests are handed out in their order and answered in their order. Each is answered once; one that is refused here never gets out.
-D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent, no further request is taken, and `wants_bytes` says so:
-    a client that never reads stops itself and nobody else.
+D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent, or held, no further request is taken, and `wants_bytes`
+    says so: a client that never reads stops itself and nobody else.
 D3  Who is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
 D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
 D5  While an answer takes long, the client hears from time to time that the daemon is there; an idle connection costs no wake-up.
@@ -62,12 +62,15 @@ class ServerConnection(Answering):
         super().__init__(daemon, limits, now)
         self.grant = NOTHING
         self.registered: str | None = None
+        self.is_held = False
+        """Set by who makes the requests and has some that it cannot make yet: no further one is taken (D2)."""
         self._nonce = check_nonce(nonce)
         self._vouched = grant
         self._hello: ClientHello | None = None
         self._lines = LineBuffer(limits.line_bytes_max)
         self._line_errors = 0
         self._last_id = 0
+        self._in_flight_max = limits.in_flight_max
         self._is_stalled = False
         self._taken = 0
 
@@ -75,12 +78,21 @@ class ServerConnection(Answering):
 
     @property
     def _is_blocked(self) -> bool:
-        return len(self._order) >= self.limits.in_flight_max or len(self.outgoing) > self.limits.output_bytes_max
+        return (
+            self.is_held
+            or len(self._order) >= self._in_flight_max
+            or len(self.outgoing) + self._ready_bytes > self._output_bytes_max
+        )
 
     @property
     def wants_bytes(self) -> bool:
         """Whether to read from the socket (D2)."""
-        return not self.is_ended and not self._is_blocked
+        return not (
+            self.is_ended
+            or self.is_held
+            or len(self._order) >= self._in_flight_max
+            or len(self.outgoing) + self._ready_bytes > self._output_bytes_max
+        )
 
     def receive(self, data: bytes, now: int) -> list[Event]:
         """Bytes have come; empty: the other side has closed."""

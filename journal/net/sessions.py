@@ -48,20 +48,20 @@ class Standing(Enum):
 class Kept:
     """The answers of all sessions together."""
 
-    __slots__ = ("_bytes_max", "_make_room", "bytes")
+    __slots__ = ("_make_room", "bytes", "bytes_max")
 
     def __init__(self, bytes_max: int, make_room: Callable[[], bool]) -> None:
         """`make_room`: forgets a session that has no connection; False when there is none."""
         self.bytes = 0
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._make_room = make_room
 
     @property
     def is_full(self) -> bool:
         """Whether there are too many, also without those of sessions that were left: who adds one lets his own go."""
-        while self.bytes > self._bytes_max and self._make_room():
+        while self.bytes > self.bytes_max and self._make_room():
             pass
-        return self.bytes > self._bytes_max
+        return self.bytes > self.bytes_max
 
 
 class Session(Generic[H]):
@@ -97,12 +97,20 @@ class Session(Generic[H]):
 
     def finish(self, number: int, answer: bytes) -> None:
         """A request was answered."""
-        if number not in self._answers or self._answers[number] is not None:
+        answers, kept = self._answers, self.kept
+        if answers.get(number, answer) is not None:
             return
-        self._answers[number] = answer
-        self._bytes += len(answer)
-        self.kept.bytes += len(answer)
-        if len(self._answers) > self._answers_max or self._bytes > self._answers_bytes_max or self.kept.is_full:
+        answers[number] = answer
+        size = len(answer)
+        if len(answers) > self._answers_max:
+            oldest = next(iter(answers))
+            gone = answers[oldest]
+            if gone is not None:  # the usual case: one comes, one goes
+                del answers[oldest]
+                size -= len(gone)
+        self._bytes += size
+        kept.bytes += size
+        if len(answers) > self._answers_max or self._bytes > self._answers_bytes_max or kept.bytes > kept.bytes_max:
             self._trim()
 
     def answer(self, number: int) -> bytes:
@@ -153,6 +161,8 @@ class Sessions(Generic[H]):
         self._answers_bytes_max = answers_bytes_max
         self._linger_ms = linger_ms
         self._sessions: dict[tuple[str, bytes], Session[H]] = {}
+        self._left: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        """Of those, the ones without a connection, longest ago first: to find one to forget is no search."""
 
     def attach(self, identity: str, name: bytes, holder: H, now: int) -> tuple[Session[H], H | None]:
         """The session of a client that has connected, and the connection that it had, if that is still there (S2)."""
@@ -165,6 +175,7 @@ class Sessions(Generic[H]):
                 raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
             session = Session(key, self.kept, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
             self._sessions[key] = session
+        self._left.pop(key, None)
         before, session.holder, session.left_at = session.holder, holder, None
         return session, before
 
@@ -172,23 +183,25 @@ class Sessions(Generic[H]):
         """A connection has ended; it may have been replaced already."""
         if session.holder is holder:
             session.holder, session.left_at = None, now
+            if session.key in self._sessions:
+                self._left[session.key] = None
 
     def expire(self, now: int) -> None:
         """Forget sessions that were left long ago (S3)."""
-        for key, session in list(self._sessions.items()):
-            if session.left_at is not None and now - session.left_at >= self._linger_ms:
-                self._forget(key)
+        while self._left:
+            left_at = self._sessions[next(iter(self._left))].left_at
+            if left_at is None or now - left_at < self._linger_ms:
+                return
+            self._drop_oldest()
 
-    def _forget(self, key: tuple[str, bytes]) -> None:
+    def _drop_oldest(self) -> bool:
+        """Forget the session that was left first; False when there is none."""
+        if not self._left:
+            return False
+        key, _ = self._left.popitem(last=False)
         session = self._sessions.pop(key)
         self.kept.bytes -= session.kept_bytes
         session.kept = Kept(session.kept_bytes, lambda: False)  # it may still get an answer, which nobody asks for
-
-    def _drop_oldest(self) -> bool:
-        left = [(s.left_at, key) for key, s in self._sessions.items() if s.left_at is not None]
-        if not left:
-            return False
-        self._forget(min(left)[1])
         return True
 
     def __len__(self) -> int:

@@ -9,21 +9,22 @@ Z3  After the end nothing is taken in any more, and what was written before it c
 from __future__ import annotations
 
 from journal.errors import TimedOut
-from journal.net.frames import Decoder, Encoder, Frame
+from journal.net.frames import Decoder, Encoder, Frame, Pack
 from journal.net.limits import HELLO_BYTES_MAX, Limits
 
 
 class Stream:
     """One end of a connection, without its socket."""
 
-    def __init__(self, limits: Limits, now: int) -> None:
+    def __init__(self, limits: Limits, now: int, pack: Pack | None = None) -> None:
         self.limits = limits
         self.outgoing = bytearray()
         """Send these bytes, then say how many were sent with `sent`."""
         self.is_ended = False
         self._idle_ms = limits.idle_ms
+        self._send_ms = limits.send_ms
         self._decoder = Decoder(HELLO_BYTES_MAX)
-        self._encode = Encoder(HELLO_BYTES_MAX)
+        self._encode = Encoder(HELLO_BYTES_MAX, pack)
         self._hello_by: int | None = now + limits.hello_ms
         self._frame_by: int | None = None
         self._heard_by: int | None = None
@@ -37,9 +38,12 @@ class Stream:
 
     def sent(self, size: int, now: int) -> None:
         """So many bytes of `outgoing` were taken by the socket."""
-        if size:
+        if size == len(self.outgoing):
+            self.outgoing.clear()
+            self._send_by = None
+        elif size:
             del self.outgoing[:size]
-            self._send_by = now + self.limits.send_ms if self.outgoing else None
+            self._send_by = now + self._send_ms
 
     @property
     def deadline(self) -> int | None:
@@ -49,7 +53,7 @@ class Stream:
 
     def _write(self, data: bytes, now: int) -> None:
         if not self.outgoing:
-            self._send_by = now + self.limits.send_ms
+            self._send_by = now + self._send_ms
         self.outgoing += data
 
     def _send(self, frame: Frame, now: int) -> None:

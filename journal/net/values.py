@@ -12,12 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from journal.core.blocks import Block
 from journal.core.cursor import Cursor
 from journal.core.events import Event, More, Where
 from journal.core.forecast import Forecast, Load
-from journal.core.keys import UserKey
+from journal.core.keys import PRIMARY_BYTES, UserKey
 from journal.core.rows import pack_data, unpack_data
-from journal.core.views import Buried, Compacted, Entry, FeedView, Flag, Generation, Keeping, Page, PutResult
+from journal.core.views import (
+    Buried,
+    Compacted,
+    Entry,
+    FeedView,
+    Flag,
+    Generation,
+    Keeping,
+    Loaded,
+    Page,
+    PutResult,
+    Rejected,
+)
 from journal.errors import FrameError, JournalError
 from journal.net.codes import from_wire, to_wire
 from journal.net.shown import shown
@@ -60,6 +73,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "forecast": ("now", "step_ms", "overdue", "steps", "later"),
     "load": ("start", "end", "counts"),
     "feed": FeedView._fields,
+    "loaded": (
+        "cursor", "inserted", "merged", "replaced", "queued", "ignored", "skipped", "is_repeated", "rejected",
+    ),
+    "rejected": Rejected._fields,
+    "block": Block._fields,
     "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
 }  # fmt: skip
 """What a value of each kind consists of."""
@@ -233,6 +251,21 @@ def compacted_from(value: Any) -> Compacted:
     return Compacted(*_columns("compacted", value))
 
 
+def loaded_to(loaded: Loaded) -> list[Any]:
+    """What a load came to, on the wire."""
+    cursor, *rest, _ = (getattr(loaded, name) for name in COLUMNS["loaded"])
+    return [cursor_to(cursor), *rest, [list(each) for each in loaded.rejected]]
+
+
+def loaded_from(value: Any) -> Loaded:
+    """What a load came to, from the wire."""
+    cursor, *counts, is_repeated, rejected = _columns("loaded", value)
+    if not {int}.issuperset(map(type, counts)) or type(is_repeated) is not bool or type(rejected) is not list:
+        raise FrameError(f"a loaded with columns that do not fit: {shown(value)}")
+    rows = [Rejected(*_columns("rejected", each)) for each in rejected]
+    return Loaded(cursor_from(cursor), **dict(zip(COLUMNS["loaded"][1:], [*counts, is_repeated, rows], strict=True)))
+
+
 def feed_to(view: FeedView) -> list[Any]:
     """A feed consumer on the wire."""
     return [view.name, cursor_to(view.position), view.lag, view.held_bytes, view.mode, view.is_open]
@@ -257,3 +290,29 @@ def event_from(value: Any, blank: dict[str, Any] | None = None) -> Event:
         raise FrameError(f"an event at {shown(offset)} with columns that do not fit")
     where = Where(order, timestamp, mode, namespace, blank)
     return _reading("event", lambda: Event((where, offset, op, verb, primary, entry, More(*more))))
+
+
+def block_to(block: Block) -> list[Any]:
+    """A block on the wire: the primary keys as one piece of bytes, lease rows as pairs with the number of their entry."""
+    return [b"".join(block.primaries), block.values, [[at, value] for at, value in block.leases.items()]]
+
+
+def block_from(value: Any) -> Block:
+    """A block from the wire; its checksums have not been looked at."""
+    keys, values, leases = _columns("block", value)
+    if (
+        type(keys) is not bytes
+        or type(values) is not list
+        or type(leases) is not list
+        or len(keys) != PRIMARY_BYTES * len(values)
+        or not {bytes}.issuperset(map(type, values))
+    ):
+        raise FrameError(f"a block with columns that do not fit: {shown(value)}")
+    held: dict[int, bytes] = {}
+    for pair in leases:
+        match pair:
+            case [int(at), bytes(lease)] if 0 <= at < len(values):
+                held[at] = lease
+            case _:
+                raise FrameError(f"{shown(pair)} is no lease of a block: [number of its entry, lease]")
+    return Block([keys[at : at + PRIMARY_BYTES] for at in range(0, len(keys), PRIMARY_BYTES)], values, held)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from journal.net import parameters as p
 from journal.net.command import ADMIN, CONSUME, KNOWN, PRODUCE, Command, Retry, Role, Scope, command
-from journal.net.parameters import Kind, Parameter, one_of_group
+from journal.net.parameters import Kind, Parameter, Parameters, one_of_group
 
 _JOURNAL = Scope.JOURNAL
 _DAEMON = Scope.DAEMON
@@ -30,6 +30,7 @@ _BUCKETS = Parameter("buckets", p.BUCKETS)
 _REPEATABLE = Parameter("is_repeatable", p.BOOL)
 _LEASE = Parameter("lease", p.LEASE)
 _SUBSCRIPTION = _need("subscription", p.ID)
+_SNAPSHOT = _need("snapshot", p.PLACES)
 _STATUS = Parameter("status", p.STATUS)
 _PAGE = (Parameter("after", p.BYTES), Parameter("limit", p.COUNT))
 """A part of a long list: `after` of a reply asks for the next part; null: that was the last."""
@@ -59,7 +60,7 @@ _ENTRIES = "{entries: [entry], after: bytes or null}"
 
 
 def _group(name: str, item: str, fields: tuple[Parameter, ...]) -> Parameter:
-    return _need(name, p.list_of(one_of_group(item, {field.name: field for field in fields})))
+    return _need(name, p.list_of(one_of_group(item, Parameters(fields))))
 
 
 _PUTS = _group("puts", "put", _PUT)
@@ -105,6 +106,34 @@ PRODUCING: tuple[Command, ...] = (
     command(
         "COUNT_OF", _JOURNAL, PRODUCE, Retry.ALWAYS, (_need("owner", p.OWNER),), "int",
         "How many entries a producer group has.",
+    ),
+)  # fmt: skip
+
+_LOAD = _need("load", p.LOAD)
+
+LOADING: tuple[Command, ...] = (
+    command(
+        "LOAD_BEGIN", _JOURNAL, PRODUCE, Retry.REQUEST, (), "{load}",
+        "Begins a load whose parts come one by one, over any connections. It goes after an hour of silence, and with the daemon.",
+    ),
+    command(
+        "LOAD_PART", _JOURNAL, PRODUCE, Retry.ALWAYS,
+        (_LOAD, _need("part", p.PART), _need("at", p.PLACE_IN_PART), _need("piece", p.PIECE)), "int",
+        "Adds a piece to a part, which is the bytes of a part file (docs/LOADS.md); how many it has now. A piece that came before is no "
+        "error; an empty one only asks whether the load is there.",
+    ),
+    command(
+        "LOAD_COMMIT", _JOURNAL, PRODUCE, Retry.REQUEST,
+        (
+            _LOAD, _need("parts", p.list_of(p.PART)), Parameter("on_conflict", p.ON_CONFLICT), Parameter("once", p.ONCE),
+            Parameter("on_reject", p.ON_REJECT), _LEVEL,
+        ),
+        "loaded",
+        "Loads all rows of these parts as one change. Repeated it is answered alike; with `once` also by a daemon that was restarted.",
+    ),
+    command(
+        "LOAD_ABORT", _JOURNAL, PRODUCE, Retry.ALWAYS, (_LOAD,), "bool",
+        "Gives a load up; false when there is none.",
     ),
 )  # fmt: skip
 
@@ -201,6 +230,10 @@ READING: tuple[Command, ...] = (
         "The cursor n changes later, or earlier.",
     ),
     command("LAG", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "int", "How many changes come after it."),
+    command(
+        "OLDEST_CURSOR", _JOURNAL, KNOWN, Retry.ALWAYS, (), "cursor",
+        "The oldest cursor from which all changes can be read.",
+    ),
     command("DURABLE_CURSOR", _JOURNAL, KNOWN, Retry.ALWAYS, (), "cursor", "The last change that is on disk."),
     command(
         "WAIT_DURABLE", _JOURNAL, KNOWN, Retry.ALWAYS, (_need("cursor", p.CURSOR),), "null",
@@ -208,7 +241,34 @@ READING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
+SNAPSHOTS: tuple[Command, ...] = (
+    command(
+        "SNAPSHOT_OPEN", _JOURNAL, CONSUME, Retry.REQUEST, (),
+        "{snapshot, cursor, taken, size, schema: map or null}",
+        "Copies all entries as they are now. The copy goes when it is closed, or when nobody has read of it for five minutes.",
+    ),
+    command(
+        "SNAPSHOT_SPLIT", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT, _need("parts", p.PARTS), _need("ranges", p.RANGES)),
+        "{ranges, at: [bytes]}",
+        "Those of the ranges that have entries, and the primary keys between parts of about the same size.",
+    ),
+    command(
+        "SNAPSHOT_READ", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT, _need("ranges", p.RANGES)), "block",
+        "The first entries of the ranges, as many as fit into a frame. Ask for what comes after the last of them, until there is none.",
+    ),
+    command(
+        "SNAPSHOT_CLOSE", _JOURNAL, CONSUME, Retry.ALWAYS, (_SNAPSHOT,), "null",
+        "Removes a copy; one that is gone already is no error.",
+    ),
+)  # fmt: skip
+
 FOLLOWING: tuple[Command, ...] = (
+    command(
+        "CHANGES", _JOURNAL, CONSUME, Retry.ALWAYS,
+        (_need("after", p.CURSOR), _need("until", p.CURSOR), Parameter("limit", p.COUNT)),
+        "{events: [event], after: cursor or null, blank: map or null}",
+        "The changes after one cursor, up to and with that of another, without a feed.",
+    ),
     command(
         "FEED_OPEN", _JOURNAL, CONSUME, Retry.CONNECTION,
         (
@@ -296,11 +356,13 @@ KEEPING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
-ROWS: tuple[Command, ...] = (*PRODUCING, *CONSUMING, *READING, *FOLLOWING, *KEEPING)
+ROWS: tuple[Command, ...] = (*PRODUCING, *LOADING, *CONSUMING, *READING, *SNAPSHOTS, *FOLLOWING, *KEEPING)
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Producing": PRODUCING,
+    "Loading": LOADING,
     "Consuming": CONSUMING,
     "Reading": READING,
+    "Snapshots": SNAPSHOTS,
     "Following": FOLLOWING,
     "Keeping": KEEPING,
 }
@@ -310,6 +372,7 @@ NOT_COMMANDS: dict[str, str] = {
     "schema": "stands in SETTINGS",
     "now": "PING tells the daemon's time",
     "measure_drift": "the daemon measures, with what PING carries",
+    "load": "LOAD_BEGIN, LOAD_PART for each piece, LOAD_COMMIT",
     "wake": "wakes threads of one process",
     "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
 }

@@ -12,6 +12,7 @@ import journal
 from journal.client.journal import RemoteJournal
 from journal.client.lease import RemoteLease
 from journal.client.merged import RemoteMergedJournals
+from journal.client.snapshot import RemoteSnapshot
 from journal.client.store import RemoteStore
 
 PAIRS: dict[str, tuple[type, type]] = {
@@ -19,6 +20,7 @@ PAIRS: dict[str, tuple[type, type]] = {
     "journal": (journal.Journal, RemoteJournal),
     "merged": (journal.MergedJournals, RemoteMergedJournals),
     "lease": (journal.Lease, RemoteLease),
+    "snapshot": (journal.Snapshot, RemoteSnapshot),
 }
 MISSING: dict[str, dict[str, str]] = {
     "store": {
@@ -31,6 +33,7 @@ MISSING: dict[str, dict[str, str]] = {
     },
     "merged": {},
     "lease": {},
+    "snapshot": {},
 }
 """What the library has and a client has not, with the reason."""
 MORE: dict[str, dict[str, str]] = {
@@ -41,6 +44,7 @@ MORE: dict[str, dict[str, str]] = {
     },
     "merged": {"within": "calls over a network have a time limit"},
     "lease": {},
+    "snapshot": {},
 }
 """What a client has and the library has not, with the reason."""
 TYPES = re.compile(r"\bRemote(?=[A-Z])|\bTokened\b")

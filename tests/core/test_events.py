@@ -204,6 +204,7 @@ def test_every_verb_has_events() -> None:
         fx.Bury(OLD, 3, NAME, BURIED, "a", 9, None, None, None), fx.Retry(NAME, *pair(NEW)), fx.Delete(OLD, "a"),
         fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
         fx.Carry([*pair(NEW)], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
+        fx.Load("n", 1, [*pair(NEW)]), fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(OLD, "a"))]), fx.LoadGroup("n", 1, []),
     ]  # fmt: skip
     assert {type(sample) for sample in samples} == set(fx.VERBS) - {fx.Skip}
     for sample in samples:

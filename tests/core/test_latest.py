@@ -42,6 +42,8 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
         fx.Raise: (fx.Raise("k", "message", 1), [(b"fk", True)]),
         fx.Skip: (fx.Skip(3), []),
         fx.Clear: (fx.Clear([PRIMARY, "k", PRIMARY, b"k"], [b"n"], ["k"]), [text, raw, (b"fk", True)]),
+        fx.Load: (fx.Load("n", 1, [PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
+        fx.LoadGroup: (fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(PRIMARY, "k"))]), [text]),
     }
     assert known.keys() == fx.VERBS.keys()
     for effect, marks in known.values():

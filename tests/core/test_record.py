@@ -36,6 +36,8 @@ EFFECTS: list[fx.Effect] = [
     fx.Raise("feed", "look", 9),
     fx.Skip(7),
     fx.Clear([b"p", "k"], [b"n"], ["timeouts"]),
+    fx.Load("nightly", 7, [b"p", b"v", b"q", b"w"]),
+    fx.LoadGroup("nightly", 7, [[1, b"p", b"v"], [12, b"q", "k"]]),
 ]
 RECORD = encoder(b"pages")(5, 1_700_000_000_000, 2, 1, fx.Put(b"p", b"value"))
 
@@ -68,7 +70,8 @@ def test_every_effect_has_a_number_of_its_own() -> None:
     """Numbers are never shared, and this suite knows all effects."""
     assert len({number for number, _ in fx.VERBS.values()}) == len(fx.VERBS)
     assert {type(effect) for effect in EFFECTS} == set(fx.VERBS)
-    assert [fx.changes(e) for e in EFFECTS] == [1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 7, 3]
+    assert [fx.changes(e) for e in EFFECTS] == [1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 7, 3, 2, 2]
+    assert fx.changes(fx.LoadGroup("nightly", 7, [])) == 1
 
 
 def test_a_record_that_is_cut_short_is_none() -> None:

@@ -10,8 +10,8 @@ import journal
 from journal import Field, Schema
 from journal.core.rows import unpack_data
 from journal.daemon.feeds import event_bytes
-from journal.daemon.packed import check_packed
 from journal.daemon.producing import fitted
+from journal.engine.packed import check_packed
 from journal.net.values import entry_from, error_from
 from tests.daemon.asking import FRAME, ask, pack
 

@@ -16,8 +16,8 @@ from journal.net.limits import DEFAULT, Limits
 TIMEOUT_S = 20.0
 
 
-def dial(address: str) -> socket.socket:
-    """A socket that is connected to an address of a server."""
+def dial(address: str, source: str | None = None) -> socket.socket:
+    """A socket that is connected to an address of a server; over TCP from one of our own, if that matters."""
     kind, _, rest = address.partition(":")
     if kind == "unix":
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -25,7 +25,7 @@ def dial(address: str) -> socket.socket:
         sock.connect(rest)
         return sock
     host, _, port = rest.removeprefix("//").rpartition(":")
-    return socket.create_connection((host, int(port)), TIMEOUT_S)
+    return socket.create_connection((host, int(port)), TIMEOUT_S, None if source is None else (source, 0))
 
 
 class Wire:
@@ -39,8 +39,9 @@ class Wire:
         identity: str = "",
         secret: bytes | None = None,
         limits: Limits = DEFAULT,
+        source: str | None = None,
     ) -> None:
-        self.sock = dial(address)
+        self.sock = dial(address, source)
         self.session = session or ClientSession(os.urandom(16), limits=limits)
         self.connection = ClientConnection(self.session, nonce=os.urandom(32), now=0, identity=identity, secret=secret)
         self.seen: list[Event] = []

@@ -14,6 +14,7 @@ import journal
 from journal import Cursor, Put
 from journal.core.periods import HOUR_MS, period_end
 from journal.engine import checkpoints
+from journal.engine.generations import Generations
 from journal.testing import ManualClock
 from tests.engine.helpers import collide
 
@@ -178,6 +179,39 @@ def test_too_many_generations_move_their_survivors(store: journal.Store, clock: 
     assert worn is not None and worn.timeouts == 2
     assert [b.entry.key for b in pages.buried()] == ["bury"]
     assert store.check() == []
+
+
+def test_there_is_place_before_a_generation_begins(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the oldest has left: there are never more files than generations_max, not for a moment."""
+    begun: list[int] = []
+    begin = Generations._begin
+
+    def counted(self: Generations, fresh: Path) -> None:
+        begin(self, fresh)
+        begun.append(len(list(fresh.parent.glob("[0-9]*[0-9]/rows.mdb"))))
+
+    monkeypatch.setattr(Generations, "_begin", counted)
+    pages = store.journal("pages", generations_max=2)
+    for period in range(6):
+        pages.put_many([Put(f"{period}-{i}", period, delay="300d") for i in range(1500)])
+        pages.rotate()
+    assert begun == [2] * 6
+    assert pages.count() == 6 * 1500
+    assert store.check() == []
+
+
+def test_a_rotation_that_is_due_waits_for_place(store: journal.Store, clock: ManualClock) -> None:
+    """Who puts does not wait for it; it comes when the survivors have moved."""
+    pages = store.journal("pages", rotate="1h", generations_max=2)
+    for hour in range(5):
+        assert pages.put_many([Put(f"{hour}-{i}", hour, delay="300d") for i in range(300)])
+        before = pages._p.order
+        clock.advance(HOUR_MS)
+        pages.put(f"first of {hour}", delay="300d")
+        assert len(live(pages)) <= 2
+        settle(store)
+        assert pages._p.order == before + 1 and len(live(pages)) <= 2
+    assert pages.count() == 5 * 301
 
 
 def settle(store: journal.Store) -> None:

@@ -11,4 +11,5 @@ noticed; `python -m tests.jepsen fuzz` throws malformed bytes at a daemon that s
     nemesis     what is disturbed, and when
     rounds      one round, from an empty store to the verdict; and many
     mutants     daemons that are wrong on purpose
+    fuzz        malformed frames and lines, and a good client that is served meanwhile
 """

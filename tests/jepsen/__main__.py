@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.jepsen import mutants, rounds
+from tests.jepsen import fuzz, mutants, rounds
 
 CAMPAIGNS = {
     "rounds": (
@@ -17,6 +17,7 @@ CAMPAIGNS = {
         "clients of a disturbed daemon: nothing lost, nothing unexpected, nothing twice without a reason",
     ),
     "mutants": (mutants, "break the daemon on purpose: the checker must notice"),
+    "fuzz": (fuzz, "malformed frames and lines: no crash, no growth, others are served"),
 }
 
 

@@ -96,7 +96,7 @@ class World(RuleBasedStateMachine):
             turn = threading.Event()
             self.pages._p.keeper.after(0, turn.set)
             assert turn.wait(HANG_S)
-            is_busy = generations._is_carrying
+            is_busy = generations.carrying.is_busy
         generations.disposal.close()
 
     def undisturbed(self, look: Callable[[], None]) -> None:

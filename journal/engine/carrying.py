@@ -1,0 +1,95 @@
+"""
+Moving survivors: what is left of older generations goes to the active one, a few entries at a time, so that files do not pile up.
+
+Far-future entries would keep their files for years. So the oldest of too many generations is emptied, and any that had a
+whole period to drain and has few entries left.
+
+B1  A step moves at most CARRY entries, with one record; leased ones stay until their lease has ended.
+B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that leases keep.
+    A rotation that falls due waits for that in the background: nobody who puts does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from journal.engine.rowsfile import Rows
+from journal.errors import StoreFull
+
+if TYPE_CHECKING:
+    from journal.engine.generations import Generations
+    from journal.engine.pipeline import Pipeline
+
+log = logging.getLogger("journal.generations")
+
+FEW_SURVIVORS = 1024
+"""A generation that had a whole period to drain and has no more entries than this is emptied by moving them."""
+
+
+class Carrying:
+    """The moves of one journal. On the keeper."""
+
+    def __init__(self, pipeline: Pipeline, generations: Generations) -> None:
+        self.is_busy = False
+        """A step comes soon."""
+        self._is_awaited = False
+        """A rotation waits for place (B2)."""
+        self._p = pipeline
+        self._generations = generations
+
+    def soon(self) -> None:
+        """Begin, or go on."""
+        if not self.is_busy:
+            self.is_busy = True
+            self._p.keeper.after(0, self._step)
+
+    def delays_rotation(self) -> bool:
+        """Whether a rotation that is due has to wait for place; it is made as soon as there is."""
+        if not self._is_awaited and self.make_place():
+            self._is_awaited = True
+            self.soon()
+        return self._is_awaited
+
+    def make_place(self) -> bool:
+        """A step towards place for one more generation; False when there is, or when no step makes more of it."""
+        return self._move(self._too_many(self._p.settings.generations_max - 1))
+
+    def _step(self) -> None:
+        self.is_busy = False
+        if self._move(chain(self._too_many(self._p.settings.generations_max - self._is_awaited), self._few())):
+            self.soon()
+        elif self._is_awaited:
+            self._is_awaited = False
+            self._generations.rotate_due()
+
+    def _move(self, older: Iterable[Rows]) -> bool:
+        """Move a few survivors of the first of these that has some (B1); whether there were any."""
+        p = self._p
+        with p.lock:
+            if p.trouble is not None:
+                return False
+            now = p.enter()
+            moves = map(self._generations.survivors, older)
+            found = next((move for move in moves if move is not None), None)
+            if found is None:
+                return False
+            try:
+                self._generations.move(*found, now)
+            except StoreFull as e:
+                log.warning("carrying_postponed journal=%s error=%s", p.name, e)
+                return False
+        return True
+
+    def _too_many(self, generations_max: int) -> Iterator[Rows]:
+        """The oldest of too many."""
+        state = self._p.state
+        yield from state.older[: max(0, len(state.generations) - generations_max)]
+
+    def _few(self) -> Iterator[Rows]:
+        """Those that have drained to a few entries."""
+        for rows in self._p.state.older[:-1]:
+            if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:
+                yield rows

@@ -1,0 +1,187 @@
+"""
+Loads: very many rows as one change.
+
+A load is one record, as a group of puts is (bulk), with its number under its name in it when it is to be made once. What can
+be done before the lock is taken is done before (preparing); then everybody waits until the rows are in the log and in LMDB,
+and the checkpoint that follows writes LMDB's pages.
+
+How it is made is in journal.engine.oneload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
+from journal.core.staged import LoadPart, LoadSession, load_id, part_name, part_names
+from journal.core.views import Loaded
+from journal.engine.arguments import SchemaChanged, name_text
+from journal.engine.checkpoints import BYTES_MAX, CHANGES_MIN
+from journal.engine.levels import FULL
+from journal.engine.oneload import RULES, OneLoad, Options, repeated
+from journal.engine.pipeline import Pipeline
+from journal.engine.preparing import Bounds, Part, Preparing, listed_parts
+from journal.engine.side import Side
+from journal.engine.staging import Staging
+from journal.errors import Invalid
+
+ON_REJECT = ("fail", "list")
+
+
+class Loading(Side):
+    """The verbs of those who bring rows by the million."""
+
+    _staging: Staging | None = None
+    """Where parts wait; the store's."""
+    _bounds = Bounds()
+    """What else a row must keep to; a daemon has more of it."""
+
+    def load(
+        self,
+        parts: Iterable[Part],
+        *,
+        on_conflict: str = "merge",
+        once: tuple[str, int] | None = None,
+        on_reject: str = "fail",
+        durability: str | None = None,
+    ) -> Loaded:
+        """
+        Put all rows of some parts, load blocks or the paths of part files (journal.loads), as one change: all or none.
+
+        on_conflict: what becomes of a row whose key is there: "merge" (as by a put), "replace", "skip", or "error": then
+        KeyExists, and nothing is changed. once: a name and a number; a number that is not above the last one of its name
+        changes nothing, and `is_repeated` says so. on_reject: a row that is wrong is an Invalid and nothing is changed
+        ("fail"), or it is left out and listed ("list").
+        """
+        options = options_of(self._p, on_conflict, once, on_reject, durability)
+        return self._load_checked(listed_parts(parts), options)
+
+    def _load_checked(self, parts: Sequence[Part], options: Options) -> Loaded:
+        while True:
+            before = repeated_load(self._p, options)
+            if before is not None:
+                return before
+            try:
+                return self._load(parts, options)
+            except SchemaChanged:
+                pass  # they are checked once more
+
+    # -- in parts from many hands -----------------------------------------------------------------------------------
+
+    def load_begin(self) -> LoadSession:
+        """Begin a load whose parts come one by one, from any thread, or over a daemon from any process: see LoadSession."""
+        return LoadSession(self, self._staged().begin(self.name))
+
+    def load_part(self, load: str, name: str) -> LoadPart:
+        """Begin a part of a load that was begun, here or elsewhere, by the id of that load."""
+        self._load_piece(load_id(load), part_name(name), 0, b"")
+
+        def send(at: int, piece: bytes) -> None:
+            self._load_piece(load, name, at, piece)
+
+        return LoadPart(name, send)
+
+    def _load_piece(self, load: str, name: str, at: int, piece: bytes) -> int:
+        return self._staged().take(self.name, load, name, at, piece)
+
+    def load_commit(
+        self,
+        load: str,
+        parts: Iterable[str],
+        *,
+        on_conflict: str = "merge",
+        once: tuple[str, int] | None = None,
+        on_reject: str = "fail",
+        durability: str | None = None,
+    ) -> Loaded:
+        """
+        Load the parts of these names as one change, and forget the load; the rest as for `load`.
+
+        What is wrong with it, or with its rows, ends it too; when the store is full it can be committed again. Committed twice
+        it is loaded once: the result is that of the first time, for a while, and with `once` for as long as that is kept.
+        """
+        staging, names = self._staged(), part_names(parts)
+        options = options_of(self._p, on_conflict, once, on_reject, durability)
+        known = staging.committed(self.name, load_id(load))
+        if known is not None:
+            return known
+        before = repeated_load(self._p, options)
+        if before is not None:
+            staging.abort(self.name, load)
+            return before
+        return staging.commit(self.name, load, names, lambda paths: self._load_checked(paths, options))
+
+    def load_abort(self, load: str) -> bool:
+        """Give a load up: its parts go; False when there is none."""
+        return self._staged().abort(self.name, load_id(load))
+
+    def _staged(self) -> Staging:
+        p = self._p
+        if p.trouble is not None:
+            raise p.trouble
+        p.level_of(None, p.level)  # one who only looks is refused
+        assert self._staging is not None
+        return self._staging
+
+    # -- one change -----------------------------------------------------------------------------------------------------
+
+    def _load(self, parts: Iterable[Part], options: Options) -> Loaded:
+        p = self._p
+        schema = p.generations.schema
+        limit = p.settings.entry_bytes_max
+        preparing = Preparing(schema, limit, self._bounds, self._now(), is_listing=options.is_listing)
+        prepared = preparing.read(parts)
+        is_large = len(prepared.items) >= CHANGES_MIN or prepared.bytes >= BYTES_MAX
+        if is_large and p.changes:
+            p.checkpoints.hold()  # so that the map has all its room
+        with p.lock:
+            now = p.enter()
+            if p.generations.schema is not schema:
+                raise SchemaChanged
+            made = repeated(p, options)
+            if made is None:
+                made = OneLoad(p, self._find, prepared, options, now).make()
+        loaded, offset = made
+        if options.level == FULL and p.log.synced < offset:
+            p.settle(offset)
+        if is_large:
+            p.checkpoints.hold()
+        return loaded
+
+    def _now(self) -> int:
+        p = self._p
+        if p.trouble is not None:
+            raise p.trouble
+        return p.time.now()
+
+
+def options_of(p: Pipeline, on_conflict: str, once: Any, on_reject: str, durability: str | None) -> Options:
+    """Check how a load shall be made."""
+    rule = RULES.get(on_conflict) if type(on_conflict) is str else None
+    if rule is None:
+        raise Invalid(f"on_conflict is {on_conflict!r}: it must be one of {', '.join(RULES)}")
+    if type(on_reject) is not str or on_reject not in ON_REJECT:
+        raise Invalid(f"on_reject is {on_reject!r}: it must be one of {', '.join(ON_REJECT)}")
+    if once is not None:
+        if not isinstance(once, (tuple, list)) or len(once) != 2:
+            raise Invalid(f'once is {once!r}: it must be a name and a number, e.g. ("nightly", 7)')
+        name_text(once[0], "the name of a load", LOAD_NAME_BYTES_MAX)
+        if type(once[1]) is not int or not 0 <= once[1] <= DATE_MAX:
+            raise Invalid(f"the number of a load is {once[1]!r}: it must be an int from 0 to {DATE_MAX}")
+        once = once[0], once[1]
+    return Options(rule, once, on_reject == "list", p.level_of(durability, p.level))
+
+
+def repeated_load(p: Pipeline, options: Options) -> Loaded | None:
+    """What a load comes to that was made before (Q3); None when it was not."""
+    if options.once is None:
+        return None
+    with p.lock:
+        p.enter()
+        found = repeated(p, options)
+    if found is None:
+        return None
+    if options.level == FULL and p.log.synced < found[1]:
+        p.settle(found[1])
+    return found[0]

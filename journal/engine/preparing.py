@@ -1,0 +1,278 @@
+"""
+The rows of a load, made ready before the lock is taken: decoded, checked, hashed and sorted.
+
+    item    place 9 | murmur 16 | 0 | insertion u64 | expiration u64 | accepted u64 | owner length u8 | key length u16 | owner
+            | key | data
+
+An item begins with the entry's primary key and has all of its bytes but three, which only the lock can tell: `at`, version
+and timeouts stand between `accepted` and the owner's length. So items sort in the order of work, one object for each row:
+with its parts in several, a million rows took four times as long to sort, to encode and to insert, for the misses of the
+processor's cache.
+
+I1  A row that is wrong is told with its part, its number and the reason; a part that is damaged is an error.
+I2  The load's time is when it began: rows without dates have it, however long the rest takes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import msgpack
+
+from journal.core.keys import UserKey, murmur, pack_place
+from journal.core.limits import DATE_MAX, KEY_BYTES_MAX, LOAD_BYTES_MAX, LOAD_REJECTS_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
+from journal.core.loadblocks import Columns, LoadRow, columns_in, columns_of
+from journal.core.rows import Row, key_size
+from journal.core.schema import Schema
+from journal.core.views import Rejected
+from journal.engine.arguments import Wanted, dates_of, owner_bytes, wanted
+from journal.engine.files import storage_error
+from journal.engine.packed import check_packed, checked_packed
+from journal.errors import Invalid, JournalError, NotFound
+
+Part = bytes | str | os.PathLike[str]
+"""A load block, or the path of a part file."""
+AT = 50
+"""Where `at`, version and timeouts go in an item."""
+KEY_SIZE_AT = 51
+"""Where the length of its key is."""
+_READ_BYTES = 1 << 20
+_ROW_BYTES = 120
+"""What a row takes in a record besides its key, data and owner; a little more than it may."""
+_ENTRY_HEAD = 44
+_REASON_BYTES = 200
+_DATES = struct.Struct(">BQQQBH")
+_SIZES = struct.Struct(">BH")
+_is_packed = partial(msgpack.unpackb, strict_map_key=False)
+
+
+class Prepared(NamedTuple):
+    """The rows of a load."""
+
+    items: list[bytes]
+    """In the order in which they were given."""
+    ordered: list[bytes]
+    """In the order of work."""
+    parts: array[int]
+    rows: array[int]
+    """Of each item: the number of its part, and its own in that part."""
+    rejected: list[Rejected]
+    bytes: int
+    """What they take in a record."""
+
+
+class Bounds(NamedTuple):
+    """What a row must keep to besides what every row must."""
+
+    data_bytes_max: int = 1 << 40
+    may_own: Callable[[str], bool] | None = None
+    """Whether rows may belong to this producer group; None: to any."""
+
+
+class Preparing:
+    """Makes the rows of one load ready."""
+
+    def __init__(
+        self, schema: Schema | None, entry_bytes_max: int, bounds: Bounds, now: int, *, is_listing: bool
+    ) -> None:
+        self._schema = schema
+        self._bounds = bounds
+        self._limit = entry_bytes_max
+        self._now = now
+        self._is_listing = is_listing
+        self._items: list[bytes] = []
+        self._places: set[bytes] = set()
+        """Of blocks whose rows have one place; empty bytes for others."""
+        self._parts, self._rows = array("L"), array("L")
+        self._rejected: list[Rejected] = []
+        self._bytes = 0
+
+    def read(self, parts: Iterable[Part]) -> Prepared:
+        """Take all rows of all parts."""
+        for number, part in enumerate(parts):
+            row = 0
+            for columns in _columns(part, number):
+                self._take(columns, number, row)
+                row += len(columns.data)
+        return Prepared(self._items, self._ordered(), self._parts, self._rows, self._rejected, self._bytes)
+
+    def _take(self, columns: Columns, part: int, first: int) -> None:
+        items = self._usual(columns)
+        size = len(columns.data)
+        if items is not None:
+            self._rows.extend(range(first, first + size))
+            self._parts.extend([part] * size)
+        else:
+            items = self._each(columns, part, first)
+            self._places.add(b"")
+        self._items += items
+        self._bytes += sum(map(len, items)) + (_ROW_BYTES - AT) * len(items)
+        if self._bytes > LOAD_BYTES_MAX:
+            raise Invalid(
+                f"the load takes more than {LOAD_BYTES_MAX} bytes by row {first} of part {part}: nothing was changed; make "
+                "several loads of it"
+            )
+
+    def _usual(self, columns: Columns) -> list[bytes] | None:
+        """The items of a block whose rows differ in key and data only, if no row is wrong; None of any other."""
+        keys, data, priority, date, insertion, expiration, owner = columns
+        is_usual = type(keys) is list and type(priority) is int and not expiration and not owner
+        if not is_usual or date is not None or insertion is not None or self._schema is not None or not data:
+            return None
+        if not 0 <= priority <= PRIORITY_MAX or type(expiration) is not int:
+            return None
+        try:
+            raws = list(map(str.encode, keys))
+            longest = max(map(len, raws))
+            if min(map(len, raws)) == 0 or longest > KEY_BYTES_MAX:
+                return None
+            for _ in map(_is_packed, data):
+                pass
+            largest = max(map(len, data))
+            if _ENTRY_HEAD + longest + largest > self._limit or largest > self._bounds.data_bytes_max:
+                return None
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        now = self._now
+        place = pack_place(priority, now)
+        self._places.add(place)
+        middles = {size: _DATES.pack(0, now, 0, now, 0, size) for size in set(map(len, raws))}
+        join = b"".join
+        return [
+            join((place, murmur(raw), middles[len(raw)], raw, value)) for raw, value in zip(raws, data, strict=True)
+        ]
+
+    def _each(self, columns: Columns, part: int, first: int) -> list[bytes]:
+        """The items of a block, row by row (I1)."""
+        items = []
+        for number, row in enumerate(columns.each(), first):
+            try:
+                item = self._item(row)
+            except Invalid as e:
+                self._rejected.append(rejected(part, number, e))
+                refuse_if_too_many(self._rejected, is_listing=self._is_listing)
+                continue
+            items.append(item)
+            self._parts.append(part)
+            self._rows.append(number)
+        return items
+
+    def _item(self, row: LoadRow) -> bytes:
+        key, data, priority, date, insertion, expiration, owner = row
+        if type(data) is not bytes or not data:
+            raise Invalid(f"the data is {data!r:.60}: it must be packed msgpack, as bytes")
+        for value, name in ((date, "process_date"), (insertion, "insertion_date"), (expiration, "expiration")):
+            is_date = type(value) is int and 0 <= value <= DATE_MAX
+            if not is_date and (value is not None or name == "expiration"):
+                raise Invalid(f"{name} is {value!r:.60}: it must be from 0 to {DATE_MAX} milliseconds since the epoch")
+        if type(owner) is not str or len(owner) > OWNER_BYTES_MAX:
+            owner_bytes(owner)  # says why not
+        if owner and self._bounds.may_own is not None and not self._bounds.may_own(owner):
+            raise Invalid(f"who loads may not act under the name {owner!r}")
+        if len(data) > self._bounds.data_bytes_max:
+            raise Invalid(
+                f"the data has {len(data)} bytes, and {self._bounds.data_bytes_max} can be handed out in a frame: put a "
+                "reference to it"
+            )
+        if self._schema is not None or key is None:
+            key, data = checked_packed(self._schema, key, data)
+        want = wanted(key, data, priority, date, None, expiration, insertion, owner or None, self._limit, check_packed)
+        return _item_of(want, self._now)
+
+    def _ordered(self) -> list[bytes]:
+        if len(self._places) != 1 or b"" in self._places or len(self._items) < 4096:
+            return sorted(self._items)
+        # All have one place: by the first byte of their hash first, so that what is sorted at a time fits into a cache.
+        buckets: list[list[bytes]] = [[] for _ in range(256)]
+        adds = [bucket.append for bucket in buckets]
+        for item in self._items:
+            adds[item[9]](item)
+        for bucket in buckets:
+            bucket.sort()
+        return list(chain.from_iterable(buckets))
+
+
+def rejected(part: int, row: int, error: JournalError) -> Rejected:
+    """A row that is wrong, and why, in few words."""
+    reason = str(error).encode("utf-8", "replace")
+    if len(reason) > _REASON_BYTES:
+        reason = reason[: _REASON_BYTES - 3] + b"..."
+    return Rejected(part, row, reason.decode("utf-8", "ignore"))
+
+
+def refuse_if_too_many(found: list[Rejected], *, is_listing: bool) -> None:
+    """Wrong rows end the load, or too many of them do."""
+    if not found or (is_listing and len(found) <= LOAD_REJECTS_MAX):
+        return
+    part, row, reason = found[0]
+    what = f"more than {LOAD_REJECTS_MAX} rows are wrong, the first is" if is_listing else "a row is wrong:"
+    raise Invalid(f"{what} row {row} of part {part}: {reason}. Nothing was changed")
+
+
+def _item_of(want: Wanted, now: int) -> bytes:
+    insertion, accepted, date = dates_of(want, now)
+    size = key_size(want.key, want.raw)
+    dates = _DATES.pack(0, insertion, want.expiration, accepted, len(want.owner), size)
+    return b"".join((pack_place(want.priority, date), murmur(want.raw), dates, want.owner, want.raw, want.data))
+
+
+def row_of_item(item: bytes, at: int) -> Row:
+    """The row that an item asks for."""
+    _, insertion, expiration, accepted, owner_size, size = _DATES.unpack_from(item, 25)
+    start = AT + _SIZES.size + owner_size
+    end = start + (size & 0x7FFF)
+    owner = item[AT + _SIZES.size : start]
+    return Row(item[:26], insertion, expiration, accepted, at, 1, 0, owner, key_of_item(item), item[end:])
+
+
+def key_of_item(item: bytes) -> UserKey:
+    """An item's key."""
+    raw = raw_of_item(item)
+    return raw if item[KEY_SIZE_AT] & 0x80 else raw.decode()
+
+
+def raw_of_item(item: bytes) -> bytes:
+    """The bytes of an item's key."""
+    owner_size, size = _SIZES.unpack_from(item, AT)
+    start = AT + _SIZES.size + owner_size
+    return item[start : start + (size & 0x7FFF)]
+
+
+def _columns(part: Part, number: int) -> Iterator[Columns]:
+    """The blocks of one part."""
+    if isinstance(part, bytes):
+        try:
+            yield columns_of(part)
+        except Invalid as e:
+            raise Invalid(f"part {number} is damaged: {e}. Nothing was changed") from e
+    elif isinstance(part, (str, os.PathLike)):
+        yield from columns_in(_pieces(part), str(part))
+    else:
+        raise Invalid(f"part {number} is {part!r:.60}: it must be a load block (bytes) or the path of a part file")
+
+
+def _pieces(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(_READ_BYTES):
+                yield piece
+    except FileNotFoundError as e:
+        raise NotFound(f"there is no part file {os.fspath(path)}: nothing was changed") from e
+    except OSError as e:
+        raise storage_error(e, f"cannot read the part file {os.fspath(path)}") from e
+
+
+def listed_parts(parts: Iterable[Part]) -> Sequence[Part]:
+    """What a caller gave as parts."""
+    if isinstance(parts, (bytes, str, os.PathLike)):
+        raise Invalid("parts is one part: give a list of load blocks or of paths")
+    try:
+        return list(parts)
+    except TypeError as e:
+        raise Invalid(f"parts is {parts!r:.60}: it must be a list of load blocks (bytes) or of paths") from e

@@ -1,0 +1,244 @@
+"""
+Taking snapshots: read transactions over the rows of all generations, as of one change, and copies of what they see.
+
+The owner of a store makes a checkpoint and begins them on the keeper, where nothing can be committed in between. Who only
+looks begins them beside the owner, who may be in the middle of a checkpoint: older generations are committed first, the
+active one last.
+
+H1  The transactions of a look are of one change if the active one was begun last, no older file has been committed since
+    its own was begun, and none says that it has applied more than the active one. Else they are begun again.
+H2  Files are copied without any lock: callers go on. Meanwhile no rows are given up (`pins`), and the journal is not
+    closed before the copies that are under way are done.
+H3  Of a merged journal only its own rows are written, without the name in front.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from journal.core.cursor import Cursor
+from journal.core.schema import Schema
+from journal.engine.copied import Copied
+from journal.engine.files import open_file, storage_error
+from journal.engine.lmdbfile import digest_of, write_copy
+from journal.engine.rooms import Room
+from journal.engine.snapshot import Snapshot
+from journal.errors import StorageError, StoreClosed
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
+    from journal.engine.rowsfile import Rows
+
+LOOK_S = 10.0
+"""So long a look tries to begin transactions of one change; an owner is in the middle of a checkpoint for some ms."""
+PAUSE_S = 0.002
+PAGE = 1000
+
+
+class Snapshots:
+    """The snapshots of one journal, or of all merged ones: those being made, and those that lie in the store."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._is_closed = False
+        self._open: set[Snapshot] = set()
+
+    def begin(self) -> None:
+        """One is being made."""
+        with self._changed:
+            if self._is_closed:
+                raise StoreClosed("the store is closed")
+            self._under_way += 1
+
+    def end(self) -> None:
+        """It is made, or given up."""
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+    def keep(self, shot: Snapshot) -> None:
+        """It is to be closed with the store."""
+        with self._changed:
+            self._open.add(shot)
+
+    def forget(self, shot: Snapshot) -> None:
+        """It is closed."""
+        with self._changed:
+            self._open.discard(shot)
+
+    def close(self) -> None:
+        """Wait for those that are being made (H2), and close those that lie in the store."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._under_way)
+            left = list(self._open)
+        for shot in left:
+            shot.close()
+
+
+def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
+    """A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner."""
+    if p.trouble is not None:
+        raise p.trouble
+    room = Room.make(p.top.parent, directory, wipe=_wipes(p))
+    snapshots = p.generations.snapshots
+    try:
+        begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
+        try:
+            copies = tuple(reader.copy_to(room.path) for reader in begun.readers if reader.size)
+            shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
+            if directory is None:
+                snapshots.keep(shot)
+            return shot
+        finally:
+            begun.end()
+    except BaseException:
+        room.remove()
+        raise
+
+
+def _wipes(p: Pipeline) -> bool:
+    """Whether files are overwritten before they go; for merged journals it is what they share that says so."""
+    shared: Pipeline = getattr(p, "shared", p)
+    return shared.settings.wipe
+
+
+class _Begun:
+    """Transactions over all generations, of one change. They are ended on any thread, and so that nobody waits for it."""
+
+    def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
+        p.generations.snapshots.begin()
+        p.generations.pins += 1
+        self._p = p
+        self.readers = readers
+        self.schema = schema
+        self.taken = p.time.now()
+        order, offset = readers[-1].applied()
+        self.cursor = Cursor(order, offset - 1)
+
+    def end(self) -> None:
+        for reader in self.readers:
+            reader.end()
+        p = self._p
+        if p.is_writable:
+            p.keeper.after(0, self._unpin)
+        else:
+            with p.lock:
+                self._unpin()
+        p.generations.snapshots.end()
+
+    def _unpin(self) -> None:
+        self._p.generations.pins -= 1
+
+
+def _begin(p: Pipeline) -> _Begun:
+    """The owner's; on the keeper."""
+    with p.lock:
+        p.enter()  # what has expired goes first, and leases that are over end
+    p.checkpoints.run()
+    return _Begun(p, [_Reader(rows) for rows in p.rows_now()], p.generations.union())
+
+
+def _begin_look(p: Pipeline) -> _Begun:
+    """Those of a look (H1)."""
+    deadline = monotonic() + LOOK_S
+    pause = threading.Event()
+    while True:
+        with p.lock:
+            p.enter()
+            readers = [_Reader(rows) for rows in p.state.generations]  # the active one last
+            if _are_of_one_change(readers):
+                return _Begun(p, readers, p.generations.union())
+            for reader in readers:
+                reader.end()
+        if monotonic() >= deadline:
+            raise StorageError(
+                f"the rows of journal {p.name} have been in the middle of a checkpoint for {LOOK_S:.0f} s: its owner is "
+                "very busy, or has crashed there. Try again; if nobody owns the store, open it once without readonly"
+            )
+        pause.wait(PAUSE_S)
+
+
+def _are_of_one_change(readers: list[_Reader]) -> bool:
+    *older, active = readers
+    now = active.applied()
+    if now[0] != active.order:
+        return False  # there is a newer generation
+    return not any(reader.is_behind() or reader.applied() > now for reader in older)
+
+
+class _Reader:
+    """A read transaction over the rows of one generation."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.order = rows.order
+        self._file = rows.file
+        self._prefix = rows.prefix
+        self._txn = rows.file.begin()
+        self.size = self._count()
+
+    def _count(self) -> int:
+        """How many entries; of a merged journal's as it has counted them."""
+        if self._prefix:
+            kept = self._get(self._prefix + b"counts")
+            return 0 if kept is None else int(msgpack.unpackb(kept)[0])
+        return int(self._txn.stat(self._file.databases[b"entries"])["entries"])
+
+    def applied(self) -> tuple[int, int]:
+        """The generation and the offset of the next change: up to there it has all."""
+        kept = self._get(b"applied")
+        if kept is None:
+            return self.order, 0
+        order, offset, *_ = msgpack.unpackb(kept)
+        return order, offset
+
+    def _get(self, name: bytes) -> Any:
+        return self._txn.get(name, db=self._file.databases[b"meta"])
+
+    def is_behind(self) -> bool:
+        """Whether something was committed to the file since."""
+        return self._file.last_commit() != self._txn.id()
+
+    def copy_to(self, directory: Path) -> Copied:
+        """Copy what it sees to a file."""
+        path = directory / f"{self.order:06d}.mdb"
+        try:
+            if self._prefix:
+                write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")})
+            else:
+                fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                try:
+                    self._file.copy_to(fd, self._txn, path)
+                finally:
+                    os.close(fd)
+            digest = digest_of(path)
+        except OSError as e:
+            raise storage_error(e, f"cannot copy rows to {path}") from e
+        return Copied(str(path), digest, self.size)
+
+    def _own(self, name: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The rows of a merged journal in a sub-database, without the name (H3)."""
+        cursor = self._txn.cursor(db=self._file.databases[name])
+        prefix = self._prefix
+        if not cursor.set_range(prefix):
+            return
+        rows = cursor.iternext()
+        while page := list(islice(rows, PAGE)):
+            own = [(key[len(prefix) :], value) for key, value in page if key.startswith(prefix)]
+            yield own
+            if len(own) < len(page):
+                return
+
+    def end(self) -> None:
+        """End the transaction."""
+        self._txn.abort()

@@ -1,0 +1,98 @@
+"""
+Loads, from where the rows are: blocks of them, and part files, which `Journal.load` takes.
+
+A program that has rows by the million (a Spark task, a dump) writes part files, on any machine and without the store; who
+has the store, or a connection to its daemon, loads them all as one change.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import TracebackType
+from typing import Self
+
+from journal.core.loadblocks import LoadRow as LoadRow
+from journal.core.loadblocks import PartEncoder
+from journal.core.loadblocks import decode_block as decode_block
+from journal.core.loadblocks import encode_block as encode_block
+from journal.core.loadblocks import encode_columns as encode_columns
+from journal.errors import Invalid, StorageError, StoreFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class PartWriter:
+    """
+    Writes a part file. It must not be there yet; it is whole when it was closed.
+
+    A context manager: left by an error, the file is removed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._encoder = PartEncoder()
+        self._result: tuple[int, int, int] | None = None
+        try:
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError as e:
+            raise Invalid(
+                f"{self.path} is there already: give each part, and each attempt to write it, its own name"
+            ) from e
+        except OSError as e:
+            raise _failure(e, self.path) from e
+        self._write(self._encoder.begin())
+
+    def write(self, block: bytes) -> None:
+        """Add a block of rows."""
+        if self._fd < 0:
+            raise Invalid(f"the part {self.path} is closed")
+        self._write(self._encoder.block(block))
+
+    def close(self) -> tuple[int, int, int]:
+        """Make it whole: how many rows and bytes it has, and its checksum. Its bytes are on the disk."""
+        if self._result is None:
+            if self._fd < 0:
+                raise Invalid(f"the part {self.path} was given up")
+            self._write(self._encoder.end())
+            try:
+                os.fsync(self._fd)
+            except OSError as e:
+                self.abort()
+                raise _failure(e, self.path) from e
+            os.close(self._fd)
+            self._fd = -1
+            self._result = self._encoder.rows, self._encoder.bytes, self._encoder.crc
+        return self._result
+
+    def abort(self) -> None:
+        """Give it up: the file is removed."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            os.unlink(self.path)
+
+    def _write(self, piece: bytes) -> None:
+        view = memoryview(piece)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as e:
+            self.abort()
+            raise _failure(e, self.path) from e
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def _failure(error: OSError, path: str) -> StorageError:
+    reason = f"cannot write the part {path}: {error.strerror}. It was removed; free some room, or choose another place"
+    return StoreFull(reason) if error.errno in _FULL else StorageError(reason)

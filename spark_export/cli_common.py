@@ -1,0 +1,40 @@
+"""What the commands share: a Spark session for the time of a command, and options as words."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from journal.errors import Invalid
+from spark_export.problems import OPTION_INVALID, problem
+from spark_export.session import check_spark, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextlib.contextmanager
+def running(master: str, app: str) -> Iterator[SparkSession]:
+    """A session of the command's own; one that runs in this process already is used, and goes on."""
+    check_spark()
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    spark = session(app, master)
+    try:
+        yield spark
+    finally:
+        if before is None:
+            spark.stop()
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """Options that were written as NAME=VALUE."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise problem(Invalid, OPTION_INVALID, f"{word!r} is no option: write NAME=VALUE")
+        found[name] = value
+    return found

@@ -1,0 +1,365 @@
+"""
+Exports: the entries of a journal as files, in any format that Spark writes, with a manifest that says what they are.
+
+E1  An export shows one moment of the journal: all changes up to the manifest's cursor, and no others.
+E2  The target is whole or not there (spark_export.targets). A run that was cut short is finished or begun again by the next one.
+E3  With `since`, it has the last state of every key that has changed after that cursor, and a row with `is_deleted` for every one that is
+    gone. The full export and all that follow it, each since the last, give the journal as it is.
+E4  The store is in use only while the snapshot is taken, however long Spark writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from journal.core.cursor import Cursor
+from journal.core.keys import UserKey
+from journal.errors import CursorUnavailable, Invalid, JournalError, KeyExists, NotFound
+from spark_export.manifest import Manifest
+from spark_export.options import Place, ReadOptions
+from spark_export.problems import CURSOR_UNAVAILABLE, OPTION_INVALID, TARGET_EXISTS, TARGET_INVALID, problem, told
+from spark_export.session import check_spark, register, session
+from spark_export.shared import SharedSnapshot, kept_for
+from spark_export.stores import AnyJournal, AnyStore, opened_place, place_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from spark_export.targets import Target
+
+log = logging.getLogger("journal.export")
+
+PART_ROWS = 250_000
+"""Smaller parts than for reading: progress is told by them. A file of this many rows is some tens of MB."""
+IS_DELETED = "is_deleted"
+NO_BINARY = frozenset({"csv", "text", "xml"})
+"""Formats that have no bytes: columns of bytes are written as base64."""
+FILTERS = ("status", "priority", "from", "to", "key_prefix")
+SHAPES = ("columns", "decode")
+
+
+def export(
+    store: AnyStore | str | os.PathLike[str],
+    journal: str,
+    target: str | os.PathLike[str],
+    *,
+    format: str = "parquet",  # noqa: A002 - Spark's own word
+    partition_by: str | Sequence[str] = (),
+    since: Cursor | Manifest | str | os.PathLike[str] | None = None,
+    replace: bool = False,
+    hold: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    partitions: int | None = None,
+    spark: SparkSession | None = None,
+    progress: bool | None = None,
+    token: str | None = None,
+    tls_ca: str | None = None,
+) -> Manifest:
+    """
+    Write the entries of a journal to a directory, as of now; what was written.
+
+    store         a path, a daemon's address, or a store that is open
+    target        the directory: a path, or an address that Spark can write to (hdfs://…, s3a://…)
+    format        any that Spark writes to files: parquet, orc, json, csv, avro, …
+    partition_by  columns that become directories
+    since         only what has changed after this: a cursor, or an earlier export (its manifest, or its directory)
+    replace       whether a target that is there is replaced
+    hold          the name of a feed consumer that holds the log from this export on, so that the next one can be `since` this
+    read          options as of spark.read.format("journal"): status, priority, from, to, key_prefix, columns, decode
+    options       options for the format's writer: compression, header, …
+    partitions    in how many files it is written; None: by the number of entries
+    progress      a bar on standard error; None: when that is a terminal
+    """
+    check_spark()
+    place = place_in(store, journal, token=token, tls_ca=tls_ca)
+    wanted = _wanted(place, read or {}, is_incremental=since is not None)
+    running = session() if spark is None else register(spark)
+    from spark_export.targets import target_of
+
+    to = target_of(target, running)
+    after = _cursor_of(since, place, running)
+    by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    with told(), to.locked():
+        if (finished := _left_behind(to, place, after, format, replace)) is not None:
+            return finished
+        to.clean()
+        if to.is_there() and not replace:
+            raise problem(
+                KeyExists, TARGET_EXISTS, f"{to.shown} is there already: choose another target, or say replace=True"
+            )
+        job = _Job(running, place, wanted, to, format=format, by=by, after=after, hold=hold, progress=progress)
+        try:
+            manifest = job.run(store, partitions, options or {})
+            to.write_manifest(manifest.to_json())
+        except BaseException:
+            to.clean()
+            raise
+        to.finish()
+        if hold is not None:
+            _move_hold(store, place, hold, manifest.cursor)
+        return manifest
+
+
+def _move_hold(store: AnyStore | str | os.PathLike[str], place: Place, hold: str, cursor: Cursor) -> None:
+    """Only now: as long as the export could fail, the next one might have to be since the one before it."""
+    try:
+        with opened_place(store, place) as pages:
+            pages.mark_feed(hold, cursor)
+    except JournalError as e:
+        log.warning("hold_not_moved", extra={"consumer": hold, "cursor": str(cursor), "reason": str(e)})
+
+
+def _wanted(place: Place, read: Mapping[str, Any], *, is_incremental: bool) -> dict[str, str]:
+    """The options of the reader, checked before anything is opened."""
+    given = {name: str(value) for name, value in read.items() if value is not None}
+    ReadOptions.parse({"path": place.path, "journal": place.journal, **given})
+    bare = {name.lower().replace("_", ""): name for name in (*FILTERS, *SHAPES)}
+    found: dict[str, str] = {}
+    for word, text in given.items():
+        name = bare.get(word.lower().replace("_", ""))
+        if name is None:
+            raise problem(
+                Invalid, OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
+            )
+        found[name] = text
+    if is_incremental and (odd := [name for name in found if name in FILTERS]):
+        raise problem(
+            Invalid,
+            OPTION_INVALID,
+            f"{', '.join(odd)} with since: a key that has changed and is left out by it would look deleted. Leave it out, and "
+            "filter where you read",
+        )
+    return found
+
+
+def _cursor_of(
+    since: Cursor | Manifest | str | os.PathLike[str] | None, place: Place, spark: SparkSession
+) -> Cursor | None:
+    if since is None or isinstance(since, Cursor):
+        return since
+    if isinstance(since, Manifest):
+        manifest = since
+    elif isinstance(since, str) and since.startswith("001-"):
+        return Cursor.parse(since)
+    else:
+        manifest = manifest_of(since, spark)
+    if manifest.journal != place.journal:
+        raise problem(
+            Invalid,
+            OPTION_INVALID,
+            f"since is an export of the journal {manifest.journal!r}, not of {place.journal!r}: name one of the same journal",
+        )
+    if manifest.filters:
+        raise problem(
+            Invalid,
+            OPTION_INVALID,
+            f"since is an export that left rows out ({manifest.filters}): begin with one of all",
+        )
+    return manifest.cursor
+
+
+def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = None) -> Manifest:
+    """The manifest of an export."""
+    from spark_export.targets import target_of
+
+    found = target_of(target, session() if spark is None else spark)
+    text = found.manifest()
+    if text is None:
+        raise problem(NotFound, TARGET_INVALID, f"{found.shown} has no manifest: it is no export, or not a whole one")
+    return Manifest.from_json(text, found.shown)
+
+
+def _left_behind(to: Target, place: Place, after: Cursor | None, kind: str, replace: bool) -> Manifest | None:
+    """A whole export that was cut short before it got its name gets it now, if it is the one that is asked for (E2)."""
+    text = to.manifest(is_new=True)
+    if text is None or (to.is_there() and not replace):
+        return None
+    try:
+        found = Manifest.from_json(text, to.shown)
+    except Invalid:
+        return None  # the crash came while it was written
+    if (found.store, found.journal, found.since, found.format) != (place.path, place.journal, after, kind):
+        return None
+    to.finish()
+    return found
+
+
+class _Job:
+    """One export: from the snapshot to the files."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: Place,
+        wanted: dict[str, str],
+        to: Target,
+        *,
+        format: str,  # noqa: A002
+        by: tuple[str, ...],
+        after: Cursor | None,
+        hold: str | None,
+        progress: bool | None,
+    ) -> None:
+        self._spark, self._place, self._wanted, self._to = spark, place, wanted, to
+        self._format, self._by, self._after, self._hold, self._progress = format, by, after, hold, progress
+        self._changed: list[UserKey] = []
+
+    def run(
+        self, store: AnyStore | str | os.PathLike[str], partitions: int | None, options: Mapping[str, Any]
+    ) -> Manifest:
+        """Write the files; what to say of them."""
+        from pyspark import SparkFiles
+
+        with contextlib.ExitStack() as held:
+            shot = kept_for(
+                held,
+                store,
+                self._place,
+                partitions=partitions,
+                part_rows=PART_ROWS,
+                top=SparkFiles.getRootDirectory(),
+                before=self._before,
+                then=self._then,
+            )
+            rows = self._rows(shot)
+            self._check_columns(rows)
+            written, encoded = _without_bytes(rows) if self._format in NO_BINARY else (rows, ())
+            rows_found, deleted = self._write(written, shot, options)
+            files = self._to.files()
+            if rows_found and not files:
+                raise problem(
+                    Invalid,
+                    TARGET_INVALID,
+                    f"the format {self._format!r} wrote no files: an export needs one that does",
+                )
+            return Manifest(
+                store=self._place.path,
+                journal=self._place.journal,
+                cursor=shot.cursor,
+                since=self._after,
+                taken=shot.taken,
+                rows=rows_found,
+                deleted=deleted,
+                timeline=shot.timeline,
+                schema=shot.schema,
+                decode=self._wanted.get("decode", "auto"),
+                filters={name: text for name, text in self._wanted.items() if name in FILTERS},
+                format=self._format,
+                columns=rows.schema.jsonValue(),
+                partition_by=self._by,
+                base64=encoded,
+                files=files,
+            )
+
+    def _before(self, pages: AnyJournal) -> None:
+        """From before the snapshot on the log is held, if it is to be."""
+        if self._hold is not None and self._hold not in {feed.name for feed in pages.feeds()}:
+            pages.feed(consumer=self._hold, start="END", live=False).close()
+
+    def _then(self, pages: AnyJournal, cursor: Cursor) -> None:
+        if self._after is not None:
+            try:
+                keys = {event.key for event in pages.changes(self._after, cursor)}
+            except CursorUnavailable as e:
+                raise problem(
+                    CursorUnavailable,
+                    CURSOR_UNAVAILABLE,
+                    f"what has changed since {self._after} cannot be told any more: {e}. Make a full export, with hold=NAME, so that "
+                    "the log stays for the next one",
+                ) from e
+            self._changed = [key for key in keys if key is not None]
+
+    def _rows(self, shot: SharedSnapshot) -> DataFrame:
+        reader = self._spark.read.format("journal").option("journal", self._place.journal).option("snapshot", shot.name)
+        entries = reader.options(**self._wanted).load(self._place.path)
+        return entries if self._after is None else self._with_deleted(entries)
+
+    def _with_deleted(self, entries: DataFrame) -> DataFrame:
+        """The entries whose keys have changed, and a row for each key that is gone (E3)."""
+        from pyspark.sql import functions as f
+
+        if missing := {"key", "key_bytes"} - set(entries.columns):
+            raise problem(
+                Invalid,
+                OPTION_INVALID,
+                f"columns leaves out {', '.join(sorted(missing))}, which since needs to say what has changed: add it",
+            )
+        changed = self._spark.createDataFrame(
+            [(key, None) if isinstance(key, str) else (None, key) for key in self._changed],
+            "changed_key string, changed_bytes binary",
+        )
+        found = changed.join(
+            entries.withColumn(IS_DELETED, f.lit(False)),
+            f.col("changed_key").eqNullSafe(f.col("key")) & f.col("changed_bytes").eqNullSafe(f.col("key_bytes")),
+            "left",
+        )
+        keys = {"key": "changed_key", "key_bytes": "changed_bytes"}
+        columns: list[Column] = [
+            f.col(keys[name]).alias(name) if name in keys else f.col(f"`{name}`") for name in entries.columns
+        ]
+        return found.select(*columns, f.coalesce(f.col(IS_DELETED), f.lit(True)).alias(IS_DELETED))
+
+    def _check_columns(self, rows: DataFrame) -> None:
+        known = {name.lower() for name in rows.columns}
+        if odd := [name for name in self._by if name.lower() not in known]:
+            raise problem(
+                Invalid,
+                OPTION_INVALID,
+                f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}",
+            )
+
+    def _write(self, rows: DataFrame, shot: SharedSnapshot, options: Mapping[str, Any]) -> tuple[int, int]:
+        """Run the job; how many rows were written, and how many of them are deletions."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        from spark_export.progress import Progress
+
+        is_deleted = f.col(IS_DELETED) if self._after is not None else f.lit(False)
+        seen = Observation()
+        observed = rows.observe(
+            seen, f.count(f.lit(1)).alias("rows"), f.count(f.when(is_deleted, f.lit(1))).alias("deleted")
+        )
+        what = f"export {self._place.journal}"
+        with (
+            _group(self._spark, what) as group,
+            Progress(self._spark, group, shot.size, what, counted=shot.rows_read, is_shown=self._progress),
+        ):
+            observed.write.format(self._format).options(**options).partitionBy(*self._by).mode("errorifexists").save(
+                self._to.new
+            )
+        counts = seen.get
+        return int(counts["rows"]), int(counts["deleted"])
+
+
+def _without_bytes(rows: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
+    """The same with base64 in the place of bytes, and in which columns."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import BinaryType
+
+    names = tuple(field.name for field in rows.schema if isinstance(field.dataType, BinaryType))
+    return rows.withColumns({name: f.base64(f.col(f"`{name}`")) for name in names}) if names else rows, names
+
+
+@contextlib.contextmanager
+def _group(spark: SparkSession, what: str) -> Iterator[str]:
+    """The jobs of the block form a group, which ends when the block is left by an error."""
+    context = spark.sparkContext
+    names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+    before = [context.getLocalProperty(name) for name in names]
+    group = f"journal-{uuid.uuid4()}"
+    context.setJobGroup(group, what, interruptOnCancel=True)
+    try:
+        yield group
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        for name, value in zip(names, before, strict=True):
+            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None takes it away

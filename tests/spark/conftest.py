@@ -1,0 +1,50 @@
+"""
+One Spark session for all tests of Spark in a process: it takes ten seconds to start, on a busy machine a minute.
+
+With pytest-xdist all of them run in one worker (the group "spark"), so that there is one Java at a time beside the other tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 600
+"""For one test with the start of the session; a hang is found all the same."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in one worker, with time for a Java to start."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as users make it, on two cores."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
+    import spark_export
+
+    made = spark_export.session(
+        app="tests",
+        master="local[2]",
+        conf={
+            "spark.sql.shuffle.partitions": 2,
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.local.dir": str(tmp_path_factory.mktemp("local")),
+        },
+    )
+    made.sparkContext.setCheckpointDir(str(tmp_path_factory.mktemp("checkpoints")))
+    os.environ.pop("SPARK_CONF_DIR", None)
+    yield made
+    made.stop()

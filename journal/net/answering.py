@@ -53,6 +53,7 @@ class Answering(Stream):
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
         self._output_bytes_max = limits.output_bytes_max
         self._is_lines = False
+        self._has_said_bye = False
         self._alive_by: int | None = None
         self._events: list[Event] = []
 
@@ -160,9 +161,10 @@ class Answering(Stream):
             self._break(Stopping("the daemon stops: connect again"), now)
         return self.more(now)
 
-    def _leave(self, now: int) -> None:
+    def _leave(self, now: int, *, has_said_bye: bool = False) -> None:
         """Answer what was asked for, and end."""
         self.state = State.LEAVING
+        self._has_said_bye = has_said_bye
         self._stop_by = now + self.limits.stop_ms
         if not self._order:
             self._depart(now)
@@ -172,6 +174,8 @@ class Answering(Stream):
             self._write(quitting_line(self._daemon.server), now)
         else:
             self._send(Bye("in good order"), now)
+        if self._has_said_bye and self._session is not None:
+            self._daemon.sessions.leave(self._session, self)
         self._close(None, now)
 
     def _break(self, error: JournalError, now: int) -> None:

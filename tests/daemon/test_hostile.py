@@ -139,6 +139,23 @@ def test_requests_in_flight_are_bounded(
                 replies += 1
 
 
+def test_what_nobody_foresaw_ends_one_connection(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the others go on: also who is answered in the same round."""
+    bad, good = connect(server.addresses[1]), connect()
+    broken = next(c for c, peer in server.hub.peers.items() if peer.host == "127.0.0.1" and peer.name.startswith("127"))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    broken.receive = fail  # type: ignore[method-assign]
+    bad.sock.sendall(b"\0\0\0\x02\x91\x01")
+    ended(bad.sock)
+    assert good.put("a")[0] == "inserted" and good.call("STATUS")["connections"] == 1
+    assert "connection_failed" in caplog.text and "a defect" in caplog.text
+
+
 # --- broken ones ------------------------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,21 @@ It stands on journal's public API; journal never imports it. Importing it brings
 """
 
 from spark_export.export import export, manifest_of
+from spark_export.load import LoadResult, load
 from spark_export.manifest import Manifest
 from spark_export.session import register, session
 from spark_export.shared import SharedSnapshot, snapshot
 from spark_export.timelines import same_timeline
 
-__all__ = ["Manifest", "SharedSnapshot", "export", "manifest_of", "register", "same_timeline", "session", "snapshot"]
+__all__ = [
+    "LoadResult",
+    "Manifest",
+    "SharedSnapshot",
+    "export",
+    "load",
+    "manifest_of",
+    "register",
+    "same_timeline",
+    "session",
+    "snapshot",
+]

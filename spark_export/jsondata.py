@@ -83,6 +83,14 @@ def value_of(text: str) -> Any:
         raise Invalid(f"the data is no JSON of ours: {e}") from e
 
 
+def real_of(value: Any) -> Any:
+    """The data that a value of JSON, parsed by somebody else, stands for; Invalid when it is none."""
+    try:
+        return _real(value)
+    except (ValueError, RecursionError) as e:
+        raise Invalid(f"the data is no JSON of ours: {e}") from e
+
+
 def _refused(word: str) -> Any:
     raise ValueError(f'{word} is no JSON: write {{"$float": "nan"}}, "inf" or "-inf"')
 

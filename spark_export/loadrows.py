@@ -1,10 +1,10 @@
 """
 The rows of a load out of Arrow batches: what a task makes of what Spark hands to it.
 
-A row of a load is (key, packed data, priority, process date, insertion date, expiration, owner), as `journal.loads` has it.
-Columns are checked as columns, with Arrow; only what msgpack packs is touched row by row.
+Columns stay columns, as a load block has them (`journal.loads`); only what msgpack packs is touched row by row.
 
-R1  A row is good, or it is listed with its position in the batch and the reason; it is never changed to fit, and never dropped in silence.
+R1  A row that cannot be turned into one of a load is listed with its position in the batch and the reason; it is never changed to fit, and
+    never dropped in silence. What a row may be is not decided here: the journal does that when it is loaded.
 R2  A date is cut to the millisecond, as everywhere in a journal. A null is the journal's own default: priority 100, due at once, no
     expiration.
 R3  A field that is null is left out of the data: a table has no other way to say "absent".
@@ -12,8 +12,7 @@ R3  A field that is null is left out of the data: a table has no other way to sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -22,14 +21,13 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from journal.core import priority as priorities
-from journal.core.limits import KEY_BYTES_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import pack_data
 from journal.errors import Invalid
+from journal.loads import encode_columns
 from spark_export.jsondata import value_of
-from spark_export.mapping import Columns, FieldColumn, is_text
+from spark_export.mapping import Columns, FieldColumn
 from spark_export.values import milliseconds, values_of
 
-Row = tuple[Any, bytes, int, int | None, int | None, int, str]
 Bad = dict[int, str]
 """The rows of a batch that are refused, and why."""
 _NONE = msgpack.packb(None)
@@ -44,12 +42,22 @@ class Rejected(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What became of a batch."""
+    """What became of a batch: the columns of a load block, in which one value stands for all rows."""
 
-    rows: list[Row]
+    keys: list[Any] | None
+    data: list[bytes]
+    priority: int | list[int]
+    process_date: int | list[int | None] | None
+    insertion_date: list[int | None] | None
+    expiration: int | list[int]
+    owner: str | list[str]
     positions: Sequence[int]
     """Where in the batch each of the rows was."""
     rejected: list[Rejected]
+
+    def block(self) -> bytes:
+        """The load block."""
+        return encode_columns(*self[:7])
 
 
 def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> Made:
@@ -57,128 +65,67 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> 
     bad: Bad = {}
     positions: Sequence[int] = range(batch.num_rows)
     packed = _data(batch, columns, bad)
-    _check(batch, columns, bad)
-    rejected = _rejected(batch, columns, bad)
+    keys = _keys(batch, columns, bad)
+    rejected = [Rejected(row, None if keys is None else keys[row], bad[row]) for row in sorted(bad)]
     if bad:
         positions = [index for index in range(batch.num_rows) if index not in bad]
         batch = batch.take(pa.array(positions, pa.int64()))
         packed = [packed[index] for index in positions]
-    rows = list(
-        zip(
-            _keys(batch, columns),
-            packed,
-            _priorities(batch, columns),
-            _dates(batch, columns.process_date, due),
-            _dates(batch, columns.insertion_date, None),
-            _dates(batch, columns.expiration, 0),
-            _owners(batch, columns),
-            strict=False,  # what no column gives is repeated without end; the data is a list
-        )
+        keys = None if keys is None else [keys[index] for index in positions]
+    return Made(
+        keys,
+        packed,
+        _priorities(batch, columns),
+        _dates(batch, columns.process_date, due),
+        _dates(batch, columns.insertion_date, None),
+        _dates(batch, columns.expiration, 0),
+        _owners(batch, columns),
+        positions,
+        rejected,
     )
-    return Made(rows, positions, rejected)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(batch: pa.RecordBatch, columns: Columns) -> Iterable[Any]:
-    texts = None if columns.key is None else batch.column(columns.key)
-    others = None if columns.key_bytes is None else batch.column(columns.key_bytes)
-    if others is None or others.null_count == len(others):
-        return repeat(None) if texts is None else texts.to_pylist()
-    if texts is None or texts.null_count == len(texts):
-        return others.to_pylist()  # type: ignore[no-any-return] # pyarrow has no types
-    return [b if a is None else a for a, b in zip(texts.to_pylist(), others.to_pylist(), strict=True)]
+def _keys(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[Any] | None:
+    found = [batch.column(name) for name in (columns.key, columns.key_bytes) if name is not None]
+    found = [column for column in found if column.null_count < len(column)]
+    if not found:
+        return None
+    if len(found) == 1:
+        keys: list[Any] = found[0].to_pylist()
+        return keys
+    keys = []
+    for row, (text, raw) in enumerate(zip(found[0].to_pylist(), found[1].to_pylist(), strict=True)):
+        if text is not None and raw is not None:
+            bad.setdefault(row, f"{columns.key} and {columns.key_bytes} both have a key: one of them must be null")
+        keys.append(raw if text is None else text)
+    return keys
 
 
-def _priorities(batch: pa.RecordBatch, columns: Columns) -> Iterable[int]:
+def _priorities(batch: pa.RecordBatch, columns: Columns) -> int | list[int]:
     if columns.priority is None:
-        return repeat(priorities.DEFAULT)
-    column = batch.column(columns.priority).cast(pa.int64())
+        return priorities.DEFAULT
+    column = batch.column(columns.priority).cast(pa.int64(), safe=False)
     filled: list[int] = pc.fill_null(column, priorities.DEFAULT).to_pylist()
     return filled
 
 
-def _owners(batch: pa.RecordBatch, columns: Columns) -> Iterable[str]:
-    if columns.owner is None:
-        return repeat("")
-    owners: list[str] = pc.fill_null(batch.column(columns.owner).cast(pa.string()), "").to_pylist()
+def _owners(batch: pa.RecordBatch, columns: Columns) -> str | list[str]:
+    column = None if columns.owner is None else batch.column(columns.owner)
+    if column is None or column.null_count == len(column):
+        return ""
+    owners: list[str] = pc.fill_null(column.cast(pa.string()), "").to_pylist()
     return owners
 
 
-def _dates(batch: pa.RecordBatch, name: str | None, default: int | None) -> Iterable[Any]:
-    if name is None:
-        return repeat(default)
-    column = milliseconds(batch.column(name))
-    if column.null_count and default is not None:
-        column = pc.fill_null(column, default)
-    dates: list[int | None] = column.to_pylist()
-    return dates
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
-def _check(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> None:
-    _check_keys(batch, columns, bad)
-    if columns.priority is not None:
-        priority = batch.column(columns.priority).cast(pa.int64(), safe=False)
-        outside = pc.or_(pc.less(priority, 0), pc.greater(priority, PRIORITY_MAX))
-        _mark(bad, outside, lambda row: f"the priority is {priority[row]}: it must be from 0 to {PRIORITY_MAX}")
-    for role in ("process_date", "insertion_date", "expiration"):
-        _check_date(batch, role, getattr(columns, role), bad)
-    if columns.owner is not None:
-        size = _byte_length(batch.column(columns.owner))
-        too_long = pc.greater(size, OWNER_BYTES_MAX)
-        _mark(bad, too_long, lambda row: f"the owner has {size[row]} bytes: it has at most {OWNER_BYTES_MAX}")
-
-
-def _check_keys(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> None:
-    given = [batch.column(name) for name in (columns.key, columns.key_bytes) if name is not None]
-    for column in given:
-        size = _byte_length(column)
-        wrong = pc.or_(pc.less(size, 1), pc.greater(size, KEY_BYTES_MAX))
-        _mark(bad, wrong, _key_length(size))
-    if not given:
-        return
-    absent = [column.is_null() for column in given]
-    if len(given) == 2:
-        both = pc.invert(pc.or_(*absent))
-        _mark(bad, both, lambda row: f"{columns.key} and {columns.key_bytes} both have a key: one of them must be null")
-    if not columns.is_key_formed:
-        _mark(
-            bad, absent[0] if len(given) == 1 else pc.and_(*absent), lambda row: "there is no key: every entry has one"
-        )
-
-
-def _key_length(size: pa.Array) -> Callable[[int], str]:
-    return lambda row: f"the key has {size[row]} bytes: it has 1 to {KEY_BYTES_MAX}"
-
-
-def _check_date(batch: pa.RecordBatch, role: str, name: str | None, bad: Bad) -> None:
-    if name is not None:
-        ms = milliseconds(batch.column(name))
-        _mark(bad, pc.less(ms, 0), lambda row: f"the {role} is {ms[row]} ms: dates begin with 0 ms, in 1970")
-
-
-def _byte_length(column: pa.Array) -> pa.Array:
-    return pc.binary_length(column.cast(pa.binary()) if is_text(column.type) else column)
-
-
-def _mark(bad: Bad, is_bad: pa.Array, reason: Callable[[int], str]) -> None:
-    """Note the rows where it is true, unless there is a reason already; where it is null, all is well."""
-    if pc.any(is_bad).as_py():
-        for row in np.nonzero(np.asarray(pc.fill_null(is_bad, False)))[0].tolist():
-            bad.setdefault(row, reason(row))
-
-
-def _rejected(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[Rejected]:
-    keys = [batch.column(name) for name in (columns.key, columns.key_bytes) if name is not None]
-    found = []
-    for row in sorted(bad):
-        key = next((key for column in keys if (key := column[row].as_py()) is not None), None)
-        found.append(Rejected(row, key, bad[row]))
-    return found
+def _dates(batch: pa.RecordBatch, name: str | None, default: int | None) -> Any:
+    column = None if name is None else batch.column(name)
+    if column is None or column.null_count == len(column):
+        return default
+    ms = milliseconds(column)
+    return (ms if default is None else pc.fill_null(ms, default)).to_pylist()
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------

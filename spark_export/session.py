@@ -80,6 +80,15 @@ def check_spark() -> None:
         raise problem(Invalid, SPARK_MISSING, f"{e.name} is not installed: pip install 'journal[spark]'") from e
 
 
+def check_arrow() -> None:
+    """The same for what needs no Spark."""
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as e:
+        raise problem(Invalid, SPARK_MISSING, f"{e.name} is not installed: pip install 'journal[spark]'") from e
+
+
 def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, str]:
     """All settings of a session: ours, then what was given (S3)."""
     given = {**conf, **{name.replace("__", "."): value for name, value in keywords.items()}}

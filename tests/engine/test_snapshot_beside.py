@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +29,26 @@ def write_pairs(store: journal.Store, pages: journal.Journal, turns: Iterable[in
         pages.put_many(
             [journal.Put(f"{side}{n}", turn, process_date=1000 + turn, insertion_date=turn) for side in "ab"]
         )
-        if turn % 5 == 0:
+        if turn % 3 == 0:
             store.checkpoint()
-        if turn % 97 == 0:
+        if turn % 23 == 0:
             pages.rotate()
 
 
 def check_pairs(found: dict[str, int]) -> None:
-    left = {key[1:]: value for key, value in found.items() if key[0] == "a"}
-    right = {key[1:]: value for key, value in found.items() if key[0] == "b"}
-    assert left == right
+    """All keys, both of each pair, with the data of the last turns: nothing of a later one without all of the earlier ones."""
+    last = max(found.values())
+    turns = range(last - PAIRS + 1, last + 1)
+    assert found == {f"{side}{turn % PAIRS}": turn for turn in turns for side in "ab"}
 
 
 def test_a_snapshot_is_of_one_moment(tmp_path: Path) -> None:
     """Beside a writer that changes pairs of entries, over generations that come and go."""
     with journal.open(tmp_path / "s", durability="none") as store:
         pages = store.journal("pages")
+        write_pairs(store, pages, range(1, 200), threading.Event())
         stop = threading.Event()
-        writer = threading.Thread(target=write_pairs, args=(store, pages, range(1, 1 << 30), stop))
+        writer = threading.Thread(target=write_pairs, args=(store, pages, range(200, 1 << 30), stop))
         writer.start()
         try:
             before = journal.Cursor(1, -1)
@@ -199,3 +201,92 @@ def test_closing_waits_for_copies_under_way(tmp_path: Path, monkeypatch: pytest.
         assert shown(shot.parts(1)) == {"a": 1}
     with pytest.raises(journal.StoreClosed):
         pages.snapshot()
+
+
+class AtFirst:
+    """Does something once, before or after the beginning of the first read transaction."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, do: Callable[[], object], *, is_before: bool = False) -> None:
+        self.is_done = False
+        begin = snapshots._Reader.__init__
+
+        def begun(reader: Any, rows: Any) -> None:
+            is_first, self.is_done = not self.is_done, True
+            if is_first and is_before:
+                do()
+            begin(reader, rows)
+            if is_first and not is_before:
+                do()
+
+        monkeypatch.setattr(snapshots._Reader, "__init__", begun)
+
+
+def test_nothing_is_committed_between_the_transactions(
+    store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner begins them where commits are made: one that is asked for meanwhile comes afterwards."""
+    pages.put("a", 1)
+    pages.put("stays", 1)
+    pages.rotate()
+
+    def change() -> None:
+        pages.put("a", 2)
+        store.checkpoint()
+
+    changer = threading.Thread(target=change)
+
+    def begin() -> None:
+        changer.start()
+        changer.join(0.3)  # it cannot end before we are done
+
+    AtFirst(monkeypatch, begin)
+    with pages.snapshot() as shot:
+        assert shown(shot.parts(1)) == {"a": 1, "stays": 1}
+    changer.join(END_S)
+    with pages.snapshot() as shot:
+        assert shown(shot.parts(1)) == {"a": 2, "stays": 1}
+
+
+OWNER = """
+import sys
+import journal
+with journal.open(sys.argv[1]) as store:
+    pages = store.journal("pages")
+    pages.put("a", 1)
+    pages.put("stays", 1)
+    if sys.argv[2] == "checkpoint":
+        pages.rotate()
+    store.checkpoint()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    if sys.argv[2] == "rotate":
+        pages.rotate()
+    pages.put("a", 2)
+    store.checkpoint()
+    print("done", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "rotate"])
+def test_a_look_begins_again_after_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """One that came between its transactions, or that began a generation which it does not know of (H1)."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, tmp_path / "s", what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdin is not None and owner.stdout is not None
+        says, hears = owner.stdout, owner.stdin
+        assert says.readline() == "ready\n"
+
+        def change() -> None:
+            hears.write("now\n")
+            hears.flush()
+            assert says.readline() == "done\n"
+
+        with journal.open(tmp_path / "s", readonly=True) as look:
+            pages = look.journal("pages")
+            at_first = AtFirst(monkeypatch, change, is_before=what == "rotate")
+            with pages.snapshot() as shot:
+                assert at_first.is_done and shown(shot.parts(1)) == {"a": 2, "stays": 1}
+        hears.close()
+    assert owner.returncode == 0

@@ -1,0 +1,160 @@
+"""
+Where the parts of a load wait for its commit.
+
+    a store's path       a directory beside the store (or `staging`), which the tasks must see; nobody needs to own the store meanwhile
+    a daemon's address   the daemon keeps them, so tasks need nothing but a connection
+
+S1  A part has a name that no other attempt has, so a task that is tried again, or twice at a time, disturbs nobody. Which attempts
+    count is said by the commit, with the names that Spark gives to it.
+S2  Nothing is left: a part goes with the task that fails, all of them with the commit or the abort, and what a killed driver left
+    goes with a later load of the same store, after STALE_S.
+S3  It is a value that tasks get; it holds no connection and no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from journal.core.views import Loaded
+from journal.errors import JournalError, StorageError
+from journal.loads import PartWriter
+from spark_export.options import Place
+from spark_export.problems import STAGING, STORE_UNREACHABLE, coded, problem
+from spark_export.stores import AnyJournal, connected, existing
+from spark_export.write_options import WriteOptions
+
+STALE_S = 86_400
+"""A load is over within a day, or nobody waits for it any more."""
+_NAME = re.compile(r"\.load-[0-9a-f]{16}")
+
+
+class Part(Protocol):
+    """What a part is written to."""
+
+    def write(self, block: bytes) -> Any:
+        """Add a block of rows."""
+
+    def close(self) -> Any:
+        """Make it whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """The place of a load's parts (S3)."""
+
+    place: Place
+    directory: str | None
+    load: str | None
+    """What the daemon knows the load by."""
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[Part]:
+        """A part to be written; it is whole when the block has ended, and gone when it is left by an error (S2)."""
+        if self.directory is not None:
+            try:
+                with self._file(name) as writer:
+                    yield writer
+            except BaseException:
+                self._rmdir()
+                raise
+            return
+        assert self.load is not None
+        with connected(self.place.path, self.place) as store:
+            part = store.journal(self.place.journal).load_part(self.load, name)
+            yield part
+            part.close()
+
+    def _file(self, name: str) -> PartWriter:
+        assert self.directory is not None
+        if not os.path.isdir(os.path.dirname(self.directory)):
+            raise problem(
+                StorageError,
+                STAGING,
+                f"{os.path.dirname(self.directory)} is not to be seen here, where a task runs: give the address of the store's "
+                "daemon in place of its path, or a directory that all tasks share in the option 'staging'",
+            )
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        except OSError as e:
+            raise problem(StorageError, STAGING, f"cannot make {self.directory}: {e.strerror}") from e
+        return PartWriter(os.path.join(self.directory, name))
+
+    def _rmdir(self) -> None:
+        try:
+            os.rmdir(self.directory or "")
+        except OSError:
+            pass  # others have parts in it
+
+    def commit(
+        self, pages: AnyJournal, names: Sequence[str], options: WriteOptions, once: tuple[str, int] | None
+    ) -> Loaded:
+        """Load the parts of these names, all of them or none."""
+        how: dict[str, Any] = {
+            "on_conflict": options.on_conflict, "on_reject": options.on_reject, "once": once, "durability": options.durability,
+        }  # fmt: skip
+        if self.directory is None:
+            assert self.load is not None
+            return pages.load_commit(self.load, list(names), **how)
+        return pages.load([os.path.join(self.directory, name) for name in names], **how)
+
+    def remove(self) -> None:
+        """Give up whatever is there (S2)."""
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return
+        assert self.load is not None
+        try:
+            with connected(self.place.path, self.place) as store:
+                store.journal(self.place.journal).load_abort(self.load)
+        except JournalError:
+            pass  # the daemon forgets it by itself, after an hour
+
+
+def begin(options: WriteOptions) -> Staging:
+    """A place for the parts of a new load."""
+    place = options.place
+    if place.is_address:
+        try:
+            with connected(place.path, place) as store:
+                return Staging(place, None, existing(store, place).load_begin().id)
+        except JournalError as e:
+            raise coded(e, STORE_UNREACHABLE) from e
+    return Staging(place, beside(place.path, options.staging), None)
+
+
+def beside(path: str, chosen: str | None) -> str:
+    """The name of a directory for parts: beside the store, on the same disk, or in one that was chosen. Who needs it first makes it."""
+    store = os.path.abspath(path)
+    parent = os.path.abspath(chosen) if chosen is not None else os.path.dirname(store)
+    stem = f".{os.path.basename(store)}"
+    _remove_stale(parent, stem)
+    return os.path.join(parent, f"{stem}.load-{secrets.token_hex(8)}")
+
+
+def _remove_stale(parent: str, stem: str) -> None:
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return
+    limit = time.time() - STALE_S
+    for name in names:
+        if name.startswith(stem) and _NAME.fullmatch(name[len(stem) :]):
+            path = os.path.join(parent, name)
+            if _touched(path) < limit:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _touched(path: str) -> float:
+    """When something last happened in a directory."""
+    try:
+        return max([os.stat(path).st_mtime, *(entry.stat().st_mtime for entry in os.scandir(path))])
+    except OSError:
+        return time.time()

@@ -1,0 +1,174 @@
+"""`journal load`: files of three kinds, all rows or none."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import journal
+
+pa = pytest.importorskip("pyarrow", reason="pip install 'journal[spark]'")
+
+from pyarrow import csv, parquet  # noqa: E402 - needs pyarrow
+
+from spark_export import cli_load  # noqa: E402
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with a journal, which nobody owns."""
+    with journal.open(tmp_path / "work.journal") as store:
+        store.journal("pages").put("there", "before")
+    return tmp_path / "work.journal"
+
+
+def load(path: Path, *words: str | Path) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    cli_load.arguments(parser)
+    parser.add_argument("--json", action="store_true")
+    return cli_load.run(parser.parse_args([str(path), "pages", *map(str, words)]))
+
+
+def entries(path: Path) -> dict[Any, journal.Entry]:
+    with journal.open(path) as store:
+        assert store.check() == []
+        found = {entry.key: entry for entry in store.journal("pages").scan()}
+    assert [child.name for child in path.parent.iterdir() if ".load-" in child.name] == []
+    return found
+
+
+def data(path: Path) -> dict[Any, Any]:
+    return {key: entry.data for key, entry in entries(path).items()}
+
+
+def test_parquet(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns are what their names say, and keep their types."""
+    table = pa.table(
+        {
+            "key": ["a", "b"],
+            "priority": [1, 2],
+            "process_date": pa.array([NOW, NOW + 1], pa.timestamp("ms", "UTC")),
+            "n": [1.5, 2.5],
+        }
+    )
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    assert load(path, tmp_path / "rows.parquet", "--json") == 0
+    assert json.loads(capsys.readouterr().out) | {"cursor": ""} == {
+        "inserted": 2, "merged": 0, "replaced": 0, "queued": 0, "ignored": 0, "skipped": 0, "rejected": 0, "is_repeated": False,
+        "cursor": "",
+    }  # fmt: skip
+    found = entries(path)
+    assert (found["b"].data, found["b"].priority, found["b"].process_date) == ({"n": 2.5}, 2, NOW + 1)
+
+
+def test_csv(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key of digits stays a text; dates are milliseconds or moments; what is not given is not there."""
+    (tmp_path / "rows.csv").write_text(
+        'id;due;process_date;data\n007;x;2023-11-14T22:13:20.000Z;"{""a"": [1, ""b""]}"\n8;y;2023-11-14T22:13:21.000Z;\n'
+    )
+    with pytest.raises(journal.Invalid, match=r"\[JOURNAL_COLUMN_UNKNOWN\] the columns 'due' have no use"):
+        load(path, tmp_path / "rows.csv", "--delimiter", ";", "--key", "id")
+    assert load(path, tmp_path / "rows.csv", "--delimiter", ";", "--key", "id", "--owner", "due", "--quiet") == 0
+    found = entries(path)
+    assert (found["007"].data, found["007"].process_date, found["007"].owner) == ({"a": [1, "b"]}, NOW, "x")
+    assert (found["8"].data, found["8"].process_date) == (None, NOW + 1000)
+    assert capsys.readouterr().out.startswith("2 inserted ")
+
+
+def test_json_lines(path: Path, tmp_path: Path) -> None:
+    """A line is an object with what it has; packed files are unpacked."""
+    lines = [
+        {"key": "a", "process_date": NOW, "uri": "/a", "tags": [1, None]},
+        {"key": "b", "process_date": "2023-11-14T22:13:20Z", "n": 1},
+        {"key_bytes": "/w==", "data": {"deep": {"x": [True]}}},
+        {"key": "c", "data": '{"raw": {"$bytes": "AA=="}}', "status": "W"},
+    ]
+    with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
+        file.write("\n".join(json.dumps(line) for line in lines) + "\n\n")
+    assert load(path, tmp_path / "rows.jsonl.gz", "--delay", "1h") == 0
+    found = entries(path)
+    assert (found["a"].data, found["a"].process_date) == ({"uri": "/a", "tags": [1, None]}, NOW)
+    assert (found["b"].data, found["b"].process_date) == ({"n": 1}, NOW)
+    assert found[b"\xff"].data == {"deep": {"x": [True]}} and found["c"].data == {"raw": b"\0"}
+    assert found["c"].process_date - found["c"].insertion_date >= 3_500_000
+
+
+def test_bad_rows_are_listed(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --rejects; without it nothing is changed."""
+    (tmp_path / "rows.jsonl").write_text(
+        '{"key": "a"}\n{"key"\n{"key": "b", "priority": 999}\n{"key": "c", "expiration": "soon"}\n[]\n'
+    )
+    with pytest.raises(journal.Invalid, match=r"\[JOURNAL_ROWS_REJECTED\] row 1 of partition 0"):
+        load(path, tmp_path / "rows.jsonl")
+    assert data(path) == {"there": "before"}
+    assert load(path, tmp_path / "rows.jsonl", "--rejects", tmp_path / "bad.jsonl") == 0
+    assert data(path) == {"there": "before", "a": None}
+    assert "1 inserted, 4 rejected" in capsys.readouterr().out
+    listed = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(one["row"], one["key"]) for one in listed] == [(1, None), (2, "b"), (3, "c"), (4, None)]
+    assert "priority" in listed[1]["reason"] and "ISO 8601" in listed[2]["reason"]
+
+
+def test_a_directory_is_all_of_its_files(path: Path, tmp_path: Path) -> None:
+    """As Spark writes them: partitions are columns, other files are passed over; all of it is one change."""
+    for priority, key in ((5, "a"), (6, "b")):
+        where = tmp_path / "out" / f"priority={priority}"
+        where.mkdir(parents=True)
+        parquet.write_table(pa.table({"key": [key]}), where / "part-0.parquet")
+    (tmp_path / "out" / "_SUCCESS").touch()
+    assert load(path, tmp_path / "out") == 0
+    assert {key: entry.priority for key, entry in entries(path).items()} == {"there": 100, "a": 5, "b": 6}
+
+
+def test_conflicts_and_repetitions(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As asked."""
+    csv.write_csv(pa.table({"key": ["there"], "data": ['"after"']}), tmp_path / "rows.csv")
+    with pytest.raises(journal.KeyExists, match=r"\[JOURNAL_KEY_EXISTS\].*there"):
+        load(path, tmp_path / "rows.csv", "--on-conflict", "error")
+    assert load(path, tmp_path / "rows.csv", "--once", "nightly", "1") == 0
+    assert data(path) == {"there": "after"}
+    assert load(path, tmp_path / "rows.csv", "--once", "nightly", "1") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nightly 1 was loaded before: nothing was changed"
+
+
+def test_what_is_no_file_is_named(path: Path, tmp_path: Path) -> None:
+    """With the reason, and nothing is changed."""
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 not really")
+    (tmp_path / "rows").write_text("")
+    for name, says in (
+        ("rows.parquet", "cannot read .*rows.parquet"),
+        ("rows", "--format"),
+        ("none.csv", "there is no file"),
+    ):
+        with pytest.raises(journal.JournalError, match=says):
+            load(path, tmp_path / name)
+    assert data(path) == {"there": "before"}
+
+
+def test_a_journal_is_made_when_asked(tmp_path: Path) -> None:
+    """Not otherwise."""
+    parquet.write_table(pa.table({"key": ["a"]}), tmp_path / "rows.parquet")
+    with pytest.raises(journal.NotFound, match="JOURNAL_STORE_NOT_FOUND"):
+        load(tmp_path / "new.journal", tmp_path / "rows.parquet")
+    assert load(tmp_path / "new.journal", tmp_path / "rows.parquet", "--create") == 0
+    assert data(tmp_path / "new.journal") == {"a": None}
+
+
+def test_a_schema_types_the_columns(tmp_path: Path) -> None:
+    """Texts of CSV become what the schema declares; the key is formed of fields."""
+    with journal.open(tmp_path / "work.journal") as store:
+        store.journal(
+            "pages",
+            schema=journal.Schema({"site": "text", "n": "int", "tags": "list", "on": "date_ms"}, key=["site", "n"]),
+        )
+    (tmp_path / "rows.csv").write_text('site,n,tags,on\n1.5,7,"[1]",2023-11-14T22:13:20.000Z\n')
+    assert load(tmp_path / "work.journal", tmp_path / "rows.csv") == 0
+    assert data(tmp_path / "work.journal") == {"1.5:7": {"site": "1.5", "n": 7, "tags": [1], "on": NOW}}

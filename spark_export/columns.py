@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from journal.core.keys import PRIMARY_BYTES
-from journal.core.rows import ENTRY_HEAD, PROCESSING, LeaseRow, decode_lease, entry_key
+from journal.core.rows import (
+    ENTRY_HEAD,
+    KEY_HIGH_AT,
+    KEY_LOW_AT,
+    OWNER_AT,
+    PROCESSING,
+    LeaseRow,
+    decode_lease,
+    entry_key,
+)
 from journal.core.schema import Schema
 from journal.errors import Invalid
 from spark_export.fields import FieldColumns
@@ -36,8 +44,8 @@ HEAD = np.dtype(
 )  # fmt: skip
 assert (PRIMARY.itemsize, HEAD.itemsize) == (PRIMARY_BYTES, ENTRY_HEAD)
 IS_BYTES = 0x8000
-KEY, DATA = 1, 2
-"""The pieces of an entry, after what is before its key."""
+HEADS, OWNERS, KEYS, DATA = range(4)
+"""The pieces of an entry."""
 MS_MAX = ((1 << 63) - 1) // 1000
 BATCH_BYTES_MAX = 64 << 20
 """Arrow's offsets have 32 bits: a block of the largest entries is cut into batches that stay far below."""
@@ -119,33 +127,17 @@ class Stored:
     def __init__(self, primaries: Sequence[bytes], values: Sequence[bytes], leases: dict[int, LeaseRow]) -> None:
         self.primaries, self.values, self.leases = primaries, values, leases
         self.place = np.frombuffer(b"".join(primaries), PRIMARY)
-        self.head = np.frombuffer(b"".join([value[:ENTRY_HEAD] for value in values]), HEAD)
+        self._pieces = _cut(values)
+        self.head = np.frombuffer(self.piece(HEADS).buffers()[2] or b"", HEAD)
         self.is_processing = np.zeros(len(values), bool)
         self.is_processing[[n for n, row in leases.items() if row.status == PROCESSING]] = True
 
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
-    def pieces(self) -> pa.Array:
-        """
-        Of each entry three binaries, one after the other: what is before the key, the key, the data. They are places in all bytes of the
-        block, and what is taken of them is copied by Arrow: a tenth of what slices in Python take.
-        """
-        ends = np.cumsum(np.fromiter(map(len, self.values), np.int64, len(self.values)))
-        starts = np.zeros_like(ends)
-        starts[1:] = ends[:-1]
-        offsets = np.empty(3 * len(ends) + 1, np.int32)
-        offsets[0:-1:3] = starts
-        offsets[1::3] = starts + ENTRY_HEAD + self.head["owner"]
-        offsets[2::3] = offsets[1::3] + (self.head["key"] & (IS_BYTES - 1))
-        offsets[-1] = ends[-1]
-        whole = pa.py_buffer(b"".join(self.values))
-        return pa.Array.from_buffers(pa.binary(), 3 * len(ends), [None, pa.py_buffer(offsets), whole])
-
     def piece(self, number: int) -> pa.Array:
-        """One of the three of each entry."""
-        return self.pieces.take(pa.array(np.arange(number, 3 * len(self), 3)))
+        """One of the pieces of each entry: HEADS, OWNERS, KEYS or DATA."""
+        return self._pieces.take(pa.array(np.arange(number, 4 * len(self.values), 4)))
 
     def only(self, rows: Rows) -> Stored:
         """Those that are rows (B2)."""
@@ -165,12 +157,31 @@ class Stored:
             kept &= date < rows.until
         if rows.key_prefix is not None:
             kept &= (self.head["key"] & IS_BYTES) == 0
-            kept &= np.asarray(pc.starts_with(self.piece(KEY), rows.key_prefix.encode()))
+            kept &= np.asarray(pc.starts_with(self.piece(KEYS), rows.key_prefix.encode()))
         if kept.all():
             return self
         places = np.flatnonzero(kept).tolist()
         leases = {n: self.leases[place] for n, place in enumerate(places) if place in self.leases}
         return Stored([self.primaries[n] for n in places], [self.values[n] for n in places], leases)
+
+
+def _cut(values: Sequence[bytes]) -> pa.Array:
+    """
+    Four binaries for each entry, one after the other: its fixed part, its owner, its key, its data. They are places in the bytes of all
+    entries together, and what is taken of them is copied by Arrow: a tenth of what slices in Python take.
+    """
+    whole = np.frombuffer(b"".join(values), np.uint8)
+    sizes = np.fromiter(map(len, values), np.int64, len(values))
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    offsets = np.empty(4 * len(values) + 1, np.int32)
+    offsets[0:-1:4] = starts
+    offsets[1::4] = starts + ENTRY_HEAD
+    offsets[2::4] = offsets[1::4] + whole[starts + OWNER_AT]
+    key_sizes = whole[starts + KEY_HIGH_AT].astype(np.int32) << 8 | whole[starts + KEY_LOW_AT]
+    offsets[3::4] = offsets[2::4] + (key_sizes & (IS_BYTES - 1))
+    offsets[-1] = len(whole)
+    return pa.Array.from_buffers(pa.binary(), 4 * len(values), [None, pa.py_buffer(offsets), pa.py_buffer(whole)])
 
 
 def _leases(block: Block) -> dict[int, LeaseRow]:
@@ -181,17 +192,16 @@ def _keys(stored: Stored, *, is_bytes: bool, kind: pa.DataType) -> pa.Array:
     ours = ((stored.head["key"] & IS_BYTES) != 0) == is_bytes
     if not ours.any():
         return pa.nulls(len(stored), kind)
-    keys = stored.piece(KEY)
+    keys = stored.piece(KEYS)
     # A view: what a text key has is UTF-8, it was checked when it was put, and the checksum covers it.
     return (keys if ours.all() else pc.if_else(pa.array(ours), keys, pa.scalar(None, pa.binary()))).view(kind)
 
 
 def _owners(stored: Stored) -> pa.Array:
-    sizes = stored.head["owner"]
-    if not sizes.any():
+    has_one = stored.head["owner"] != 0
+    if not has_one.any():
         return pa.nulls(len(stored), pa.string())
-    found = pc.binary_slice(stored.piece(0), ENTRY_HEAD)
-    return pc.if_else(pa.array(sizes != 0), found, pa.scalar(None, pa.binary())).view(pa.string())
+    return pc.if_else(pa.array(has_one), stored.piece(OWNERS), pa.scalar(None, pa.binary())).view(pa.string())
 
 
 def _status(stored: Stored) -> pa.Array:

@@ -33,10 +33,13 @@ CREW_MAX = 32
 class _Call:
     """One verb on its way: applied by one thread, settled by another, answered on its loop."""
 
-    __slots__ = ("error", "function", "future", "loop", "result", "waits")
+    __slots__ = ("error", "function", "future", "loop", "result", "undo", "waits")
 
-    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, undo: Callable[[Any], object] | None = None
+    ) -> None:
         self.function = function
+        self.undo = undo
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
@@ -74,7 +77,9 @@ class _Call:
             self.future.set_result(self.result)
 
     def _undo(self) -> None:
-        """Nobody waits any more: leases go back (Z3)."""
+        """Nobody waits any more: leases go back (Z3), what was opened is closed."""
+        if self.undo is not None and self.error is None:
+            threading.Thread(target=self.undo, args=(self.result,), daemon=True).start()
         leases = self.result if isinstance(self.result, list) else [self.result]
         for lease in leases:
             if isinstance(lease, (Lease, RemoteLease)) and self.error is None:
@@ -102,8 +107,8 @@ class Runner:
         for thread in self._threads:
             thread.start()
 
-    async def run(self, function: Callable[[], R]) -> R:
-        call = _Call(function, asyncio.get_running_loop())
+    async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
+        call = _Call(function, asyncio.get_running_loop(), undo)
         self._calls.put(call)
         if self.is_closed:
             self._refuse_rest()
@@ -165,8 +170,8 @@ class Crew:
         self._under_way = 0
         """Calls that were made and are not finished."""
 
-    async def run(self, function: Callable[[], R]) -> R:
-        call = _Call(function, asyncio.get_running_loop())
+    async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
+        call = _Call(function, asyncio.get_running_loop(), undo)
         with self._lock:
             if self.is_closed:
                 raise StoreClosed("the connection is closed")

@@ -400,7 +400,7 @@ async def open(path: str | os.PathLike[str], **options: Any) -> AsyncStore:
 
     runner = _Runner(os.path.basename(os.fspath(path)))
     try:
-        store = await runner.run(lambda: opened(path, **options))
+        store = await runner.run(lambda: opened(path, **options), lambda unwanted: unwanted.close())
     except BaseException:
         runner.close()
         raise
@@ -410,16 +410,9 @@ async def open(path: str | os.PathLike[str], **options: Any) -> AsyncStore:
 async def connect(address: str | os.PathLike[str], **options: Any) -> AsyncStore:
     """Connect to a daemon; takes what `journal.connect` takes."""
     crew = _Crew("connection")
-    connecting = asyncio.ensure_future(crew.run(lambda: _connect(address, **options)))
     try:
-        return AsyncStore(await asyncio.shield(connecting), crew)
+        store = await crew.run(lambda: _connect(address, **options), Store.close)
     except BaseException:
-        connecting.add_done_callback(_close_unwanted)
         crew.close()
         raise
-
-
-def _close_unwanted(connecting: asyncio.Future[Store]) -> None:
-    """Who wanted a connection was cancelled before it was there."""
-    if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().close()
+    return AsyncStore(store, crew)

@@ -34,6 +34,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import demo_daemon  # beside this file
+
 import journal
 
 PRODUCERS = 4
@@ -395,7 +397,7 @@ def ms(sorted_us: list[int], percent: int) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
-        description="The engine at work: merged puts, leases, a backend that dies, a kill -9, and nothing lost.",
+        description="The engine at work: merged puts, leases, a backend that dies, a kill -9, a daemon; and nothing lost.",
     )
     parser.add_argument("--seconds", type=float, default=16, help="how long producers put (default 16; at least 8)")
     parser.add_argument("--dir", type=Path, help="make the store in this directory, and keep it")
@@ -417,9 +419,15 @@ def main() -> int:
     parent = args.dir or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None)
     place = Path(tempfile.mkdtemp(prefix="journal-demo-", dir=parent))
     witness = Witness(place / "demo.journal", args.seconds)
-    print(f"A journal in {place}, about {args.seconds + 5:.0f} seconds. Nothing is simulated.\n", flush=True)
+    print(f"A journal in {place}, about {args.seconds + 12:.0f} seconds. Nothing is simulated.\n", flush=True)
     try:
         is_kept = witness.run()
+        print()
+        promises = demo_daemon.play(place / "served.journal", witness.tell)
+        print()
+        for is_seen, text in promises:
+            print(f"  {'ok  ' if is_seen else 'FAIL'}  {text}")
+        is_kept = is_kept and all(is_seen for is_seen, _ in promises)
     except KeyboardInterrupt:
         print("\nstopped")
         return 130

@@ -32,7 +32,7 @@ from spark_export.problems import (
     told,
 )
 from spark_export.shared import Counter, SharedSnapshot, parts_number
-from spark_export.stores import looked_at, opened_to_read, snapshot_of
+from spark_export.stores import looked_at, opened_to_read, snapshot_of, trusting
 from spark_export.structs import chosen, same_columns, struct_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class EntriesReader(DataSourceReader):
         shaper = Shaper(arrow, plan.columns, rows, data=plan.schema, decode=options.decode)
         with told():
             try:
-                for block in partition.value.read():
+                for block in trusting(partition.value, options.place).read():
                     yield from shaper.batches(block)
                     if partition.counter is not None:
                         partition.counter.add(len(block.values))

@@ -18,11 +18,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import journal
 from journal.client.journal import RemoteJournal
+from journal.client.snapshot import RemoteSnapshotPart
 from journal.client.store import RemoteStore
 from journal.engine.files import announced
 from journal.errors import AccessDenied, ConnectionLost, JournalError, NotFound, StoreLocked
@@ -127,7 +129,14 @@ def snapshot_of(pages: AnyJournal, directory: str) -> Any:
     A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
     some minutes after it was read last.
     """
-    return pages.snapshot(directory=directory) if isinstance(pages, journal.Journal) else pages.snapshot()
+    return pages.snapshot(directory=directory)
+
+
+def trusting(part: Any, place: Place) -> Any:
+    """A part of a snapshot, to be read in another process than it was made in: whom to trust does not go along with it."""
+    if isinstance(part, RemoteSnapshotPart) and part.address.startswith("tls:") and place.tls_ca is not None:
+        return replace(part, tls=client_context(ca=Path(place.tls_ca)))
+    return part
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ R = TypeVar("R")
 _SLOW = frozenset({
     "COUNT", "FORECAST", "STATISTICS", "WAIT_DURABLE", "OWNERS", "ROTATE", "COMPACT", "DECLARE", "DROP", "MERGED",
     "STORE_STATISTICS", "CHECKPOINT", "CHECK", "SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "CHANGES",
+    "LOAD_COMMIT",
 })  # fmt: skip
 """What may take as long as it takes: a daemon that works on it says so, and one that is gone is noticed all the same."""
 

@@ -82,6 +82,11 @@ class Ear:
         self.time = FarTime(heart.clocks)
         """The daemon's."""
         self._keys: dict[str, Key] = {}
+        self._after_fork_in_child()
+        heart.link.on_fork.append(self._after_fork_in_child)
+
+    def _after_fork_in_child(self) -> None:
+        """Whoever held a lock, slept or listened is not here."""
         self._lock = threading.Lock()
         self._places: dict[str, Place] = {}
         self._thread: Listening | None = None
@@ -99,6 +104,7 @@ class Ear:
     @contextmanager
     def place(self, journal: str) -> Iterator[Place]:
         """Somebody works on a journal: where it sleeps."""
+        self.heart.link.check()
         with self._lock:
             place = self._places.setdefault(journal, Place())
             place.users += 1
@@ -110,7 +116,7 @@ class Ear:
         finally:
             with self._lock:
                 place.users -= 1
-                if not place.users:
+                if not place.users and self._places.get(journal) is place:
                     del self._places[journal]
                 if self._thread is not None:
                     self._thread.look()

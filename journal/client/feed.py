@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from journal.client import following
 from journal.client.call import Call
@@ -15,10 +15,15 @@ from journal.client.link import Link
 from journal.client.waiting import Inbox, Waiter
 from journal.core.cursor import Cursor
 from journal.core.events import Event
-from journal.errors import JournalError, StoreClosed, Unacknowledged
+from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, Unacknowledged
 
 if TYPE_CHECKING:
     from journal.client.remote import RemoteLog
+
+
+R = TypeVar("R")
+_OVER = ConnectionLost, Stopping
+"""The connection that has the feed is over, or will be in a moment."""
 
 
 class RemoteFeed:
@@ -93,12 +98,17 @@ class RemoteFeed:
         """Ask for what is there, or is not pushed; whether there was something."""
         self._is_at_end = False
         try:
-            items = self._journal._ask(self._followed.look())
+            items = self._asked(self._followed.look(), inbox)
             inbox.items.extend(items)
+        except _OVER:
+            return False  # it is opened again
         except Unacknowledged:
             if not inbox.items:  # else it has come meanwhile
                 raise
         return bool(inbox.items)
+
+    def _asked(self, call: Call[R], inbox: Inbox) -> R:
+        return call.read(self._link.ask_once(call, self._journal._timeout_ms, inbox=inbox))
 
     def _raise(self) -> None:
         error, self._error = self._error, None
@@ -123,16 +133,16 @@ class RemoteFeed:
                 self._post(call, cursors)
 
     def _post(self, call: Call[Any], cursors: list[Cursor]) -> None:
-        if self._inbox.is_over:
-            return  # it is said again when they come again
-
         def told(result: Any, error: JournalError | None) -> None:
             if error is None:
                 self._followed.sure(cursors)
-            elif not self._inbox.is_over:
+            elif not isinstance(error, _OVER):
                 self._error = error
 
-        self._link.post(call, told)
+        try:
+            self._link.post(call, told, self._inbox)
+        except ConnectionLost:
+            return  # it is said again when they come again
 
     def fail(self, which: Cursor | Event | Iterable[Cursor | Event] = ()) -> None:
         """
@@ -145,7 +155,10 @@ class RemoteFeed:
         with self._lock:
             call = self._followed.fail(which)
             waiter = _Failing(self._followed, self._inbox)
-            self._link.ask(call, self._journal._timeout_ms, waiter)
+            try:
+                self._link.ask_once(call, self._journal._timeout_ms, waiter, self._inbox)
+            except _OVER:
+                return  # it is opened again, and what was not acknowledged comes again
 
     def _open(self) -> None:
         if self.is_closed:
@@ -164,7 +177,10 @@ class RemoteFeed:
         if self.consumer is None:
             return self._followed.last or self._position
         if not self.is_closed and not self._inbox.is_over:
-            self._position = self._journal._ask(self._followed.state())
+            try:
+                self._position = self._asked(self._followed.state(), self._inbox)
+            except _OVER:
+                return self._position  # as far as is known
         return self._position
 
     @property
@@ -201,15 +217,17 @@ class RemoteFeed:
             return
         if self.consumer is not None and not self._inbox.is_over:
             try:
-                self._position = self._journal._ask(self._followed.state())
-            except StoreClosed:
-                pass  # the connection was closed before
+                self._position = self._asked(self._followed.state(), self._inbox)
+            except (StoreClosed, *_OVER):
+                pass  # it has ended before: what the daemon does not know comes again
         self.is_closed = True
         self._heart.end()
-        is_open = not self._inbox.is_over
+        self._link.wake(self._inbox)
+        try:
+            self._asked(self._followed.close(), self._inbox)
+        except (StoreClosed, *_OVER):
+            pass  # it has ended with its connection
         self._link.shut(self._inbox)
-        if is_open and not self._link.is_closed:
-            self._journal._ask(self._followed.close())
 
     def __enter__(self) -> RemoteFeed:
         return self

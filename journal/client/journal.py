@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Any
 
-from journal.client import consuming, following, keeping, producing, reading, snapshots
+from journal.client import consuming, following, keeping, loading, producing, reading, snapshots
 from journal.client.asked import asked, walked
 from journal.client.consuming import Tokened
 from journal.client.ear import Ear
 from journal.client.ground import RemoteGround
 from journal.client.heartbeat import Heart
 from journal.client.lease import RemoteLease
+from journal.client.loading import Part
 from journal.client.remote import RemoteLog
 from journal.client.snapshot import RemoteSnapshot
 from journal.client.worker import work
@@ -22,8 +23,9 @@ from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
 from journal.core.schema import Schema
 from journal.core.settings import Settings
+from journal.core.staged import PIECE_BYTES, LoadPart, LoadSession
 from journal.core.times import DateLike, DurationLike
-from journal.core.views import Entry
+from journal.core.views import Entry, Loaded
 from journal.errors import Invalid
 
 
@@ -56,6 +58,8 @@ class RemoteJournal(RemoteLog):
     discard = asked(consuming.discard)
     raise_flag = asked(keeping.raise_flag)
     wait_durable = asked(following.wait_durable)
+    load_commit = asked(loading.load_commit)
+    load_abort = asked(loading.load_abort)
 
     def __init__(self, heart: Heart, name: str, timeout_ms: int | None, ear: Ear) -> None:
         super().__init__(heart, name, timeout_ms)
@@ -108,6 +112,43 @@ class RemoteJournal(RemoteLog):
         """
         return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))
 
+    def load(
+        self,
+        parts: Iterable[Part],
+        *,
+        on_conflict: str = "merge",
+        once: tuple[str, int] | None = None,
+        on_reject: str = "fail",
+        durability: str | None = None,
+    ) -> Loaded:
+        """
+        Put all rows of some parts, load blocks or the paths of part files (journal.loads), as one change: all or none.
+
+        on_conflict: what becomes of a row whose key is there: "merge" (as by a put), "replace", "skip", or "error": then
+        KeyExists, and nothing is changed. once: a name and a number; a number that is not above the last one of its name
+        changes nothing, and `is_repeated` says so. on_reject: a row that is wrong is an Invalid and nothing is changed
+        ("fail"), or it is left out and listed ("list"). The parts are sent to the daemon first, and wait there.
+        """
+        found = loading.listed_parts(parts)
+        with self.load_begin() as load:
+            for number, part in enumerate(found):
+                loading.send(part, number, load.part(str(number)))
+            names = [str(number) for number in range(len(found))]
+            return load.commit(names, on_conflict=on_conflict, once=once, on_reject=on_reject, durability=durability)
+
+    def load_begin(self) -> LoadSession:
+        """Begin a load whose parts come one by one, from any process that reaches the daemon: see LoadSession."""
+        return LoadSession(self, self._ask(loading.begin(self.name)))
+
+    def load_part(self, load: str, name: str) -> LoadPart:
+        """Begin a part of a load that was begun, here or elsewhere, by the id of that load."""
+
+        def send(at: int, piece: bytes) -> None:
+            self._ask(loading.piece(self.name, load, name, at, piece))
+
+        send(0, b"")
+        return LoadPart(name, send, min(PIECE_BYTES, self._link.options.limits.frame_bytes_max // 2))
+
     def claim(
         self,
         *,
@@ -122,7 +163,7 @@ class RemoteJournal(RemoteLog):
         Priorities from `slow_from` on come only when nothing else is due. With `buckets`: the next one of these.
         """
         found = self._ask(
-            consuming.claim(self.name, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+            consuming.claim(self.name, consumer=self._as(consumer), lease=lease, durability=durability, buckets=buckets)
         )
         return RemoteLease(self, found.leases[0]) if found.leases else None
 
@@ -141,7 +182,9 @@ class RemoteJournal(RemoteLog):
         Fewer than there are when a frame (1 MiB) holds no more: ask again.
         """
         rows = self._walk(
-            consuming.claim_many(self.name, n, consumer=consumer, lease=lease, durability=durability, buckets=buckets)
+            consuming.claim_many(
+                self.name, n, consumer=self._as(consumer), lease=lease, durability=durability, buckets=buckets
+            )
         )
         return [RemoteLease(self, row) for row in rows]
 
@@ -160,9 +203,15 @@ class RemoteJournal(RemoteLog):
         NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
         """
         row = self._ask(
-            consuming.claim_key(self.name, key, version=version, consumer=consumer, lease=lease, durability=durability)
+            consuming.claim_key(
+                self.name, key, version=version, consumer=self._as(consumer), lease=lease, durability=durability
+            )
         )
         return RemoteLease(self, row)
+
+    def _as(self, consumer: str) -> str:
+        """Under which name to claim. Said with each claim: one that is made again on another connection comes before its REGISTER."""
+        return self._link.options.name or "" if consumer == "" else consumer
 
     def lease(self, token: int | Tokened) -> RemoteLease:
         """The active lease of a token, as it is now, with what it is about; LeaseLost when it is not active any more."""
@@ -196,7 +245,7 @@ class RemoteJournal(RemoteLog):
         """
         if stop is not None and not isinstance(stop, Event):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
-        claim = consuming.claim(self.name, consumer=consumer, lease=lease, buckets=buckets)
+        claim = consuming.claim(self.name, consumer=self._as(consumer), lease=lease, buckets=buckets)
         return work(self, self._ear, claim, stop)
 
     def _ground(self) -> RemoteGround:

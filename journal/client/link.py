@@ -6,6 +6,8 @@ its own answer is there another one goes on reading. No other thread is in betwe
 
 L1  A call ends: with its answer, its timeout, or ConnectionLost.
 L2  What nobody has waited for to its end is undone when its answer comes: a claim is given back.
+L3  What a stopping daemon refused is asked again, of its successor: it was not done.
+L4  What is about a subscription is asked on the connection that has it, or not at all: on another one its number is somebody else's.
 """
 
 from __future__ import annotations
@@ -19,17 +21,41 @@ from journal.client.shared import NEAR_MS, Shared, now_ms
 from journal.client.sockets import LOOPBACK
 from journal.client.turn import turns
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
-from journal.errors import JournalError, StoreClosed, TimedOut
+from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, TimedOut
 from journal.net.client_state import Asked
 
 R = TypeVar("R")
+STOPPING_S = 0.05
+"""How often a daemon that takes nothing new is asked again."""
 
 
 class Link(Shared):
     """A daemon, as the threads of a program reach it."""
 
-    def ask(self, call: Call[Any], timeout_ms: int | None, waiter: Waiter | None = None) -> Any:
+    def ask(self, call: Call[Any], timeout_ms: int | None) -> Any:
         """The result of a call, as it came."""
+        try:
+            return self.ask_once(call, timeout_ms)
+        except Stopping:
+            return self._again(lambda rest: self.ask_once(call, rest), timeout_ms)
+
+    def _again(self, attempt: Callable[[int | None], R], timeout_ms: int | None) -> R:
+        """The daemon takes nothing new, and has not done this: ask again until it is gone, and then its successor (L3)."""
+        began = now_ms()
+        while True:
+            if self._closing.wait(STOPPING_S):
+                raise StoreClosed(f"the connection to {self.address} was closed by this program")
+            waited = now_ms() - began
+            try:
+                return attempt(None if timeout_ms is None else max(1, timeout_ms - waited))
+            except Stopping:
+                if waited > self.options.backoff.total_ms or (timeout_ms is not None and waited >= timeout_ms):
+                    raise
+
+    def ask_once(
+        self, call: Call[Any], timeout_ms: int | None, waiter: Waiter | None = None, inbox: Inbox | None = None
+    ) -> Any:
+        """The same, of a daemon that may be stopping. With an inbox: only on the connection that this is of (L4)."""
         now = monotonic_ns() // 1_000_000
         by = None if timeout_ms is None else now + timeout_ms
         if waiter is None:
@@ -41,6 +67,8 @@ class Link(Shared):
                 raise self._trouble
             if len(self._session.asked) >= self._session.in_flight_max:
                 self._wait_for_room(by)
+            if inbox is not None:
+                self._check_open(inbox)
             asked = self._send(call, waiter, by, now)
             if turns.turn is not None:
                 turns.over()
@@ -59,13 +87,22 @@ class Link(Shared):
             raise waiter.error
         return waiter.result
 
-    def post(self, call: Call[Any], then: Callable[[Any, JournalError | None], None]) -> None:
+    def _check_open(self, inbox: Inbox) -> None:
+        """Under the lock (L4)."""
+        if self._inboxes.get(inbox.number) is not inbox:
+            raise ConnectionLost("the subscription has ended with its connection")
+
+    def post(
+        self, call: Call[Any], then: Callable[[Any, JournalError | None], None], inbox: Inbox | None = None
+    ) -> None:
         """Ask, and do not wait for the answer. `then` is told it, under the lock: it must not ask."""
         with self._lock:
             if self._trouble is not None:
                 raise self._trouble
             if len(self._session.asked) >= self._session.in_flight_max:
                 self._wait_for_room(None)
+            if inbox is not None:
+                self._check_open(inbox)
             self._send(call, Posted(then), None, now_ms())
 
     def _wait_for_room(self, by: int | None) -> None:
@@ -105,8 +142,14 @@ class Link(Shared):
 
     def open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
         """Ask for a subscription: its answer, and where its items will be."""
+        try:
+            return self._open(call, timeout_ms)
+        except Stopping:
+            return self._again(lambda rest: self._open(call, rest), timeout_ms)
+
+    def _open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
         opening = Opening(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)
-        return call.read(self.ask(call, timeout_ms, opening)), opening.inbox
+        return call.read(self.ask_once(call, timeout_ms, opening)), opening.inbox
 
     def shut(self, inbox: Inbox) -> None:
         """Want nothing more of a subscription; what was not taken is forgotten."""
@@ -168,6 +211,11 @@ class Link(Shared):
         wire = self._wire
         number = -1 if wire is None else wire.socket.fileno()
         return None if number < 0 else number
+
+    def check(self) -> None:
+        """Raise why nothing can be asked any more."""
+        if self._trouble is not None:
+            raise self._trouble
 
     @property
     def is_closed(self) -> bool:

@@ -48,6 +48,8 @@ class Shared:
         """What to ask first on each further connection."""
         self.on_end: list[Callable[[], None]] = []
         """Told, under the lock, that a connection has ended."""
+        self.on_fork: list[Callable[[], None]] = []
+        """Told in a forked child, which has nothing of this."""
         self._lock = threading.Lock()
         self._session = ClientSession(os.urandom(SESSION_BYTES), limits=options.limits)
         self._comeback = Comeback(address, options)
@@ -318,6 +320,8 @@ class Shared:
         self._read_from = None
         self.on_end.clear()
         self._drop_wire()
+        for told in self.on_fork:
+            told()
 
 
 def _ignore(result: Any, error: JournalError | None) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.daemon import changing, consuming, keeping, lists, producing, reading
+from journal.daemon import changing, consuming, keeping, lists, loading, producing, reading
 from journal.daemon.consuming import TakesLong
 from journal.daemon.served import Served, known, served_of
 from journal.engine.store import Store
@@ -64,6 +64,10 @@ FAST: dict[str, Handler] = {
 SLOW: dict[str, Handler] = {
     "CLAIM": consuming.claim_slowly,
     "CLAIM_MANY": consuming.claim_many_slowly,
+    "LOAD_BEGIN": loading.begin,
+    "LOAD_PART": loading.part,
+    "LOAD_COMMIT": loading.commit,
+    "LOAD_ABORT": loading.abort,
     "LEASES": lists.leases,
     "ENTRIES_OF": reading.entries_of,
     "COUNT_OF": reading.count_of,

@@ -23,6 +23,7 @@ from journal.engine.leases import Held
 from journal.engine.merged_journals import MergedJournals
 from journal.engine.order import Order
 from journal.engine.packed import check_packed, checked_packed
+from journal.engine.preparing import Bounds
 from journal.engine.store import Store
 from journal.errors import AccessDenied, NotFound
 from journal.net.auth import EVERYTHING, Grant
@@ -50,6 +51,7 @@ class Wired(Journal):
         self._made = lease_columns  # type: ignore[assignment]  # the engine hands it out, and never looks at it
         self.room = room
         self.grant = grant
+        self._bounds = Bounds(data_max_of(room), None if "*" in grant.names else grant.may_act_as)
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
         """Up to `n` due entries that fit into a frame (S3); one at least, however large it is."""
@@ -70,6 +72,11 @@ class Wired(Journal):
             used -= _lease_bytes(row)
             p.state.order.returned(row.primary, len(p.state.leases))
         return rows
+
+
+def data_max_of(room: int) -> int:
+    """Bytes of data that can be handed out in a frame with so much room, whatever comes with them."""
+    return room - min(BESIDES_BYTES, room // 2)
 
 
 def _lease_bytes(row: Row) -> int:
@@ -116,7 +123,7 @@ class Served:
         self.p = journal._p
         self.room = room
         """Bytes that a reply or a push may hold."""
-        self.data_max = room - min(BESIDES_BYTES, room // 2)
+        self.data_max = data_max_of(room)
         """Bytes of data that fit into a frame with whatever comes with them."""
         self.wired = Wired(journal, room)
         self._guarded: dict[int, Wired] = {}

@@ -100,7 +100,10 @@ def _check(copy: Copied) -> None:
         finally:
             os.close(fd)
     except FileNotFoundError as e:
-        raise NotFound(f"{path} is gone: its snapshot was closed. Keep it open until all parts are read") from e
+        raise NotFound(
+            f"{path} is not there: its snapshot was closed, or lies on another machine. Keep it open until all parts are read, and "
+            "have a directory that all readers see"
+        ) from e
     except OSError as e:
         raise storage_error(e, f"cannot read {path}") from e
     if len(_checked) >= _CHECKED_MAX:

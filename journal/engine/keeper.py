@@ -12,11 +12,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from time import monotonic
 from typing import Any, TypeVar
 
+from journal.core.limits import NEVER
 from journal.errors import StoreClosed
 
 log = logging.getLogger("journal.keeper")
@@ -107,3 +109,32 @@ class Keeper:
                     task()
                 except Exception:
                     log.exception("keeper_task_failed")
+
+
+class Alarm:
+    """
+    A function that the keeper calls at one date. A new date takes the place of the one before: that one's time comes to nothing. Were it
+    to call all the same, and the function to set the alarm anew, there would be more of them with each earlier date, for ever.
+
+    Set by one thread at a time, which need not be the keeper's.
+    """
+
+    __slots__ = ("_function", "_keeper", "_number", "at")
+
+    def __init__(self, keeper: Keeper, function: Callable[[], None]) -> None:
+        self.at = NEVER
+        """The date that it is set to."""
+        self._keeper = keeper
+        self._function = function
+        self._number = 0
+
+    def set(self, at: int, seconds: float) -> None:
+        """Have the function called in so many seconds, and not before."""
+        self._number += 1
+        self.at = at
+        self._keeper.after(seconds, partial(self._ring, self._number))
+
+    def _ring(self, number: int) -> None:
+        if number == self._number:
+            self.at = NEVER
+            self._function()

@@ -21,7 +21,7 @@ from journal.engine.checkpoints import BYTES_MAX, CHANGES_MIN
 from journal.engine.levels import FULL
 from journal.engine.oneload import RULES, OneLoad, Options, repeated
 from journal.engine.pipeline import Pipeline
-from journal.engine.preparing import Part, Preparing, listed_parts
+from journal.engine.preparing import Bounds, Part, Preparing, listed_parts
 from journal.engine.side import Side
 from journal.engine.staging import Staging
 from journal.errors import Invalid
@@ -34,6 +34,8 @@ class Loading(Side):
 
     _staging: Staging | None = None
     """Where parts wait; the store's."""
+    _bounds = Bounds()
+    """What else a row must keep to; a daemon has more of it."""
 
     def load(
         self,
@@ -73,12 +75,15 @@ class Loading(Side):
 
     def load_part(self, load: str, name: str) -> LoadPart:
         """Begin a part of a load that was begun, here or elsewhere, by the id of that load."""
-        staging = self._staged()
-        staging.check(self.name, load_id(load), part_name(name))
-        return LoadPart(name, lambda at, piece: self._load_piece(load, name, at, piece))
+        self._load_piece(load_id(load), part_name(name), 0, b"")
 
-    def _load_piece(self, load: str, name: str, at: int, piece: bytes) -> None:
-        self._staged().take(self.name, load, name, at, piece)
+        def send(at: int, piece: bytes) -> None:
+            self._load_piece(load, name, at, piece)
+
+        return LoadPart(name, send)
+
+    def _load_piece(self, load: str, name: str, at: int, piece: bytes) -> int:
+        return self._staged().take(self.name, load, name, at, piece)
 
     def load_commit(
         self,
@@ -124,7 +129,8 @@ class Loading(Side):
     def _load(self, parts: Iterable[Part], options: Options) -> Loaded:
         p = self._p
         schema = p.generations.schema
-        preparing = Preparing(schema, p.settings.entry_bytes_max, self._now(), is_listing=options.is_listing)
+        limit = p.settings.entry_bytes_max
+        preparing = Preparing(schema, limit, self._bounds, self._now(), is_listing=options.is_listing)
         prepared = preparing.read(parts)
         is_large = len(prepared.items) >= CHANGES_MIN or prepared.bytes >= BYTES_MAX
         if is_large and p.changes:

@@ -34,7 +34,7 @@ from journal.engine.merged import Member, MergedLook, Merging, Sequence
 from journal.engine.pipeline import Pipeline
 from journal.engine.rooms import sweep as sweep_snapshots
 from journal.engine.rowsfile import DATABASES
-from journal.engine.staging import sweep as sweep_loads
+from journal.engine.staging import sweep_loads
 from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
 
 log = logging.getLogger("journal.store")

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 from journal.core.cursor import base_of
 from journal.core.effects import Effect
-from journal.core.limits import NEVER
 from journal.core.settings import Settings
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
@@ -32,7 +31,7 @@ from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.due import Due
 from journal.engine.generations import Generations, Kept
-from journal.engine.keeper import Keeper
+from journal.engine.keeper import Alarm, Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
 from journal.engine.log import Log
@@ -109,7 +108,7 @@ class Pipeline:
         self.retention = Retention(self)
         self.compaction = Compaction(self)
         self._sync_s, self._is_sync_scheduled = sync_s, False
-        self._armed_at = NEVER
+        self._alarm = Alarm(keeper, self._tick_later)
 
     # -- opening and closing, on the keeper ---------------------------------------------------------------------------
 
@@ -348,11 +347,10 @@ class Pipeline:
 
     def arm(self) -> None:
         """Have the keeper tick at `timer_at` when nobody calls."""
-        if self.timer_at < self._armed_at:
+        if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
-                self._armed_at = self.timer_at
-                self.keeper.after(min(seconds, TIMER_MAX_S), self._tick_later)
+                self._alarm.set(self.timer_at, min(seconds, TIMER_MAX_S))
 
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
@@ -443,7 +441,6 @@ class Pipeline:
 
     def _tick_later(self) -> None:
         with self.lock:
-            self._armed_at = NEVER
             if self.trouble is None:
                 self.enter()
                 self.arm()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -46,7 +46,7 @@ _READ_BYTES = 1 << 20
 _ROW_BYTES = 120
 """What a row takes in a record besides its key, data and owner; a little more than it may."""
 _ENTRY_HEAD = 44
-_REASON_CHARS = 200
+_REASON_BYTES = 200
 _DATES = struct.Struct(">BQQQBH")
 _SIZES = struct.Struct(">BH")
 _is_packed = partial(msgpack.unpackb, strict_map_key=False)
@@ -67,11 +67,22 @@ class Prepared(NamedTuple):
     """What they take in a record."""
 
 
+class Bounds(NamedTuple):
+    """What a row must keep to besides what every row must."""
+
+    data_bytes_max: int = 1 << 40
+    may_own: Callable[[str], bool] | None = None
+    """Whether rows may belong to this producer group; None: to any."""
+
+
 class Preparing:
     """Makes the rows of one load ready."""
 
-    def __init__(self, schema: Schema | None, entry_bytes_max: int, now: int, *, is_listing: bool) -> None:
+    def __init__(
+        self, schema: Schema | None, entry_bytes_max: int, bounds: Bounds, now: int, *, is_listing: bool
+    ) -> None:
         self._schema = schema
+        self._bounds = bounds
         self._limit = entry_bytes_max
         self._now = now
         self._is_listing = is_listing
@@ -123,7 +134,8 @@ class Preparing:
                 return None
             for _ in map(_is_packed, data):
                 pass
-            if _ENTRY_HEAD + longest + max(map(len, data)) > self._limit:
+            largest = max(map(len, data))
+            if _ENTRY_HEAD + longest + largest > self._limit or largest > self._bounds.data_bytes_max:
                 return None
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
@@ -161,6 +173,13 @@ class Preparing:
                 raise Invalid(f"{name} is {value!r:.60}: it must be from 0 to {DATE_MAX} milliseconds since the epoch")
         if type(owner) is not str or len(owner) > OWNER_BYTES_MAX:
             owner_bytes(owner)  # says why not
+        if owner and self._bounds.may_own is not None and not self._bounds.may_own(owner):
+            raise Invalid(f"who loads may not act under the name {owner!r}")
+        if len(data) > self._bounds.data_bytes_max:
+            raise Invalid(
+                f"the data has {len(data)} bytes, and {self._bounds.data_bytes_max} can be handed out in a frame: put a "
+                "reference to it"
+            )
         if self._schema is not None or key is None:
             key, data = checked_packed(self._schema, key, data)
         want = wanted(key, data, priority, date, None, expiration, insertion, owner or None, self._limit, check_packed)
@@ -181,8 +200,10 @@ class Preparing:
 
 def rejected(part: int, row: int, error: JournalError) -> Rejected:
     """A row that is wrong, and why, in few words."""
-    reason = str(error)
-    return Rejected(part, row, reason if len(reason) <= _REASON_CHARS else reason[: _REASON_CHARS - 1] + "…")
+    reason = str(error).encode("utf-8", "replace")
+    if len(reason) > _REASON_BYTES:
+        reason = reason[: _REASON_BYTES - 3] + b"..."
+    return Rejected(part, row, reason.decode("utf-8", "ignore"))
 
 
 def refuse_if_too_many(found: list[Rejected], *, is_listing: bool) -> None:
@@ -231,7 +252,7 @@ def _columns(part: Part, number: int) -> Iterator[Columns]:
         except Invalid as e:
             raise Invalid(f"part {number} is damaged: {e}. Nothing was changed") from e
     elif isinstance(part, (str, os.PathLike)):
-        yield from columns_in(_pieces(part), os.fspath(part))
+        yield from columns_in(_pieces(part), str(part))
     else:
         raise Invalid(f"part {number} is {part!r:.60}: it must be a load block (bytes) or the path of a part file")
 

@@ -16,6 +16,7 @@ import fcntl
 import logging
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,9 @@ class Room:
         self.path = path
         self._wipe = wipe
         self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._is_gone = False
+        self._fd = -1
         os.mkdir(path, 0o700)
         os.chmod(path, 0o700)
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -61,8 +65,14 @@ class Room:
 
     def remove(self) -> None:
         """Remove all that is in it. In a forked child nothing happens: it is the parent's."""
-        if self._fd < 0 or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
+        with self._lock:
+            if not self._is_gone:
+                self._is_gone = True
+                self._remove()
+
+    def _remove(self) -> None:
         try:
             if os.path.lexists(self.path):
                 remove_left(self.path, self._wipe)
@@ -71,8 +81,15 @@ class Room:
         except (OSError, StorageError) as e:
             log.warning("snapshot_not_removed path=%s error=%s", self.path, e)  # the next open does it (R1)
         finally:
-            os.close(self._fd)
-            self._fd = -1
+            self._let_go()
+
+    def _let_go(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self._let_go()  # one that lies in the caller's directory stays there
 
 
 def sweep(store: Path) -> None:

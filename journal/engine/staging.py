@@ -36,6 +36,19 @@ LOOK_S = 600.0
 REMEMBERED_MAX = 64
 
 
+class StagedPart(os.PathLike[str]):
+    """The file of a part. Errors call it by its name: where it lies is nobody's business."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return str(self._path)
+
+    def __str__(self) -> str:
+        return f"the part {self._path.name}"
+
+
 class _Staged:
     """One load."""
 
@@ -81,17 +94,18 @@ class Staging:
                 self._keeper.after(LOOK_S, self._look_later)
         return load
 
-    def check(self, journal: str, load: str, part: str) -> None:
-        """Refuse a part of a load that is not there."""
+    def take(self, journal: str, load: str, part: str, at: int, piece: bytes) -> int:
+        """
+        Take a piece of a part that begins at this byte, or has come before; how many bytes the part has now.
+
+        An empty one changes nothing: who is about to begin a part learns whether he may.
+        """
         with self._staged(journal, load) as staged:
             if part not in staged.sizes and len(staged.sizes) >= STAGED_PARTS_MAX:
                 raise Busy(f"the load has {STAGED_PARTS_MAX} parts: make larger ones")
-
-    def take(self, journal: str, load: str, part: str, at: int, piece: bytes) -> int:
-        """Take a piece of a part that begins at this byte, or has come before; how many bytes the part has now."""
-        self.check(journal, load, part)
-        with self._staged(journal, load) as staged:
             size = staged.sizes.get(part, 0)
+            if not piece:
+                return size
             if not 0 <= at <= size:
                 raise Invalid(
                     f"the part {part} has {size} bytes, and the piece begins at {at}: send what is missing first"
@@ -133,7 +147,7 @@ class Staging:
         name, loaded = self._committed.get(load, ("", None))
         return loaded if name == journal else None
 
-    def commit(self, journal: str, load: str, parts: list[str], make: Callable[[list[Path]], Loaded]) -> Loaded:
+    def commit(self, journal: str, load: str, parts: list[str], make: Callable[[list[StagedPart]], Loaded]) -> Loaded:
         """Have the parts of a load loaded; it is gone then, also when it is refused (H2)."""
         with self._staged(journal, load) as staged:
             missing = [part for part in parts if part not in staged.sizes]
@@ -141,7 +155,7 @@ class Staging:
                 raise NotFound(f"the load {load} has no part {missing[0]!r}: nothing was changed")
             staged.is_committing = True
             try:
-                loaded = make([staged.directory / part for part in parts])
+                loaded = make([StagedPart(staged.directory / part) for part in parts])
             except (Invalid, Refused):
                 self._remove(load, staged)
                 raise
@@ -223,7 +237,7 @@ class Staging:
             _remove_tree(self._top)
 
 
-def sweep(store: Path) -> None:
+def sweep_loads(store: Path) -> None:
     """Remove what a crash left of loads (H1)."""
     if os.path.lexists(store / LOADS):
         remove_tree(store / LOADS)

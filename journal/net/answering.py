@@ -38,7 +38,7 @@ class Answering(Stream):
     """What a connection says; what it hears is the other half."""
 
     def __init__(self, daemon: Daemon, limits: Limits, now: int) -> None:
-        super().__init__(limits, now)
+        super().__init__(limits, now, daemon.pack)
         self.state = State.NEW
         self._daemon = daemon
         self._session: Session[Any] | None = None

@@ -147,13 +147,22 @@ _length_at = LENGTH.unpack_from
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
+Pack = Callable[[Any], bytes]
+
+
+def packer() -> Pack:
+    """What packs values; for one thread at a time. It has a buffer of 256 KiB, so those who share a thread share one."""
+    pack: Pack = msgpack.Packer(use_bin_type=True).pack
+    return pack
+
+
 class Encoder:
     """Frames to bytes; one for each connection."""
 
     __slots__ = ("_pack", "bytes_max")
 
-    def __init__(self, bytes_max: int) -> None:
-        self._pack = msgpack.Packer(use_bin_type=True).pack
+    def __init__(self, bytes_max: int, pack: Pack | None = None) -> None:
+        self._pack = pack or packer()
         self.bytes_max = bytes_max
 
     def __call__(self, frame: Frame) -> bytes:

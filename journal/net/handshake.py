@@ -10,12 +10,12 @@ H1  A hello that is accepted has everything that is read later: nobody looks for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from journal.errors import FrameError, Invalid, VersionUnsupported
 from journal.net.auth import SESSION_BYTES, check_nonce
-from journal.net.frames import ID_MAX, MAGIC, VERSION, Hello
+from journal.net.frames import ID_MAX, MAGIC, VERSION, Hello, Pack, packer
 from journal.net.limits import HELLO_BYTES_MAX, Limits
 from journal.net.message import PLACE, checked
 from journal.net.sessions import Sessions
@@ -34,6 +34,8 @@ class Daemon:
     """Of the connections that hold them: journal.net.server_state."""
     tokens: Mapping[str, Token]
     agent: str = "journal"
+    pack: Pack = field(default_factory=packer)
+    """Of all its connections: they share a thread."""
 
     def __post_init__(self) -> None:
         checked(self.server, PLACE, "server", "letters, digits, _ . and -")

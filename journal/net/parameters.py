@@ -16,6 +16,7 @@ from journal.core import limits
 from journal.core.blocks import PARTS_MAX, RANGES_MAX, checked_ranges
 from journal.core.buckets import BUCKETS_MAX, Range
 from journal.core.settings import NAME as JOURNAL_NAME
+from journal.core.staged import LOAD_ID, PART_NAME
 from journal.errors import Invalid
 from journal.net.frames import ID_MAX
 from journal.net.limits import LIST_MAX, TEXT_BYTES_MAX
@@ -151,9 +152,9 @@ def _check_start(parameter: str, value: Any) -> None:
         _check_cursor(parameter, value)
 
 
-def _pattern(name: str, pattern: Any, meaning: str) -> Kind:
+def _pattern(name: str, pattern: Any, meaning: str, high: int = 64) -> Kind:
     def check(parameter: str, value: Any) -> None:
-        if type(value) is not str or len(value) > 64 or pattern.fullmatch(value) is None:
+        if type(value) is not str or len(value) > high or pattern.fullmatch(value) is None:
             raise _refuse(parameter, value, meaning)
 
     return Kind(name, meaning, check, lambda _, written: written)
@@ -169,6 +170,18 @@ def _check_buckets(parameter: str, value: Any) -> None:
         Range.parse(value)
     except Invalid as e:
         raise _refuse(parameter, value, BUCKETS.meaning) from e
+
+
+def _check_piece(parameter: str, value: Any) -> None:
+    if type(value) is not bytes:
+        raise _refuse(parameter, value, PIECE.meaning)
+
+
+def _check_once(parameter: str, value: Any) -> None:
+    if type(value) is not list or len(value) != 2:
+        raise _refuse(parameter, value, ONCE.meaning)
+    LOAD_NAME.check(parameter, value[0])
+    DATE.check(parameter, value[1])
 
 
 def _check_ranges(parameter: str, value: Any) -> None:
@@ -215,6 +228,16 @@ RANGES = Kind(
 BUCKETS = Kind(
     "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets
 )
+LOAD = _pattern("load", LOAD_ID, "the id of a load: 32 hexadecimal digits, as LOAD_BEGIN gave them")
+PART = _pattern(
+    "part", PART_NAME, "1 to 200 letters, digits, _ . = and -, beginning with a letter, a digit or _", high=200
+)
+PLACE_IN_PART = integer("place", 0, 1 << 48, "bytes from the beginning of the part")
+PIECE = Kind("piece", "bytes of a part file of a load, as many as a frame holds", _check_piece)
+LOAD_NAME = text("load name", 1, limits.LOAD_NAME_BYTES_MAX)
+ONCE = Kind("once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once)
+ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
+ON_REJECT = one_of("reject", "fail", "list")
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
 
 

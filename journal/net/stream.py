@@ -9,14 +9,14 @@ Z3  After the end nothing is taken in any more, and what was written before it c
 from __future__ import annotations
 
 from journal.errors import TimedOut
-from journal.net.frames import Decoder, Encoder, Frame
+from journal.net.frames import Decoder, Encoder, Frame, Pack
 from journal.net.limits import HELLO_BYTES_MAX, Limits
 
 
 class Stream:
     """One end of a connection, without its socket."""
 
-    def __init__(self, limits: Limits, now: int) -> None:
+    def __init__(self, limits: Limits, now: int, pack: Pack | None = None) -> None:
         self.limits = limits
         self.outgoing = bytearray()
         """Send these bytes, then say how many were sent with `sent`."""
@@ -24,7 +24,7 @@ class Stream:
         self._idle_ms = limits.idle_ms
         self._send_ms = limits.send_ms
         self._decoder = Decoder(HELLO_BYTES_MAX)
-        self._encode = Encoder(HELLO_BYTES_MAX)
+        self._encode = Encoder(HELLO_BYTES_MAX, pack)
         self._hello_by: int | None = now + limits.hello_ms
         self._frame_by: int | None = None
         self._heard_by: int | None = None

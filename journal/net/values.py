@@ -18,7 +18,19 @@ from journal.core.events import Event, More, Where
 from journal.core.forecast import Forecast, Load
 from journal.core.keys import PRIMARY_BYTES, UserKey
 from journal.core.rows import pack_data, unpack_data
-from journal.core.views import Buried, Compacted, Entry, FeedView, Flag, Generation, Keeping, Page, PutResult
+from journal.core.views import (
+    Buried,
+    Compacted,
+    Entry,
+    FeedView,
+    Flag,
+    Generation,
+    Keeping,
+    Loaded,
+    Page,
+    PutResult,
+    Rejected,
+)
 from journal.errors import FrameError, JournalError
 from journal.net.codes import from_wire, to_wire
 from journal.net.shown import shown
@@ -61,6 +73,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "forecast": ("now", "step_ms", "overdue", "steps", "later"),
     "load": ("start", "end", "counts"),
     "feed": FeedView._fields,
+    "loaded": (
+        "cursor", "inserted", "merged", "replaced", "queued", "ignored", "skipped", "is_repeated", "rejected",
+    ),
+    "rejected": Rejected._fields,
     "block": Block._fields,
     "event": ("order", "timestamp", "mode", "namespace", "offset", "op", "verb", "primary", "value", "more"),
 }  # fmt: skip
@@ -233,6 +249,21 @@ def _load_from(value: Any) -> Load:
 def compacted_from(value: Any) -> Compacted:
     """What compaction came to; to the wire it is `list(compacted)`."""
     return Compacted(*_columns("compacted", value))
+
+
+def loaded_to(loaded: Loaded) -> list[Any]:
+    """What a load came to, on the wire."""
+    cursor, *rest, _ = (getattr(loaded, name) for name in COLUMNS["loaded"])
+    return [cursor_to(cursor), *rest, [list(each) for each in loaded.rejected]]
+
+
+def loaded_from(value: Any) -> Loaded:
+    """What a load came to, from the wire."""
+    cursor, *counts, is_repeated, rejected = _columns("loaded", value)
+    if not {int}.issuperset(map(type, counts)) or type(is_repeated) is not bool or type(rejected) is not list:
+        raise FrameError(f"a loaded with columns that do not fit: {shown(value)}")
+    rows = [Rejected(*_columns("rejected", each)) for each in rejected]
+    return Loaded(cursor_from(cursor), **dict(zip(COLUMNS["loaded"][1:], [*counts, is_repeated, rows], strict=True)))
 
 
 def feed_to(view: FeedView) -> list[Any]:

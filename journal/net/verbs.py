@@ -109,6 +109,34 @@ PRODUCING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
+_LOAD = _need("load", p.LOAD)
+
+LOADING: tuple[Command, ...] = (
+    command(
+        "LOAD_BEGIN", _JOURNAL, PRODUCE, Retry.REQUEST, (), "{load}",
+        "Begins a load whose parts come one by one, over any connections. It goes after an hour of silence, and with the daemon.",
+    ),
+    command(
+        "LOAD_PART", _JOURNAL, PRODUCE, Retry.ALWAYS,
+        (_LOAD, _need("part", p.PART), _need("at", p.PLACE_IN_PART), _need("piece", p.PIECE)), "int",
+        "Adds a piece to a part, which is the bytes of a part file (docs/LOADS.md); how many it has now. A piece that came before is no "
+        "error; an empty one only asks whether the load is there.",
+    ),
+    command(
+        "LOAD_COMMIT", _JOURNAL, PRODUCE, Retry.REQUEST,
+        (
+            _LOAD, _need("parts", p.list_of(p.PART)), Parameter("on_conflict", p.ON_CONFLICT), Parameter("once", p.ONCE),
+            Parameter("on_reject", p.ON_REJECT), _LEVEL,
+        ),
+        "loaded",
+        "Loads all rows of these parts as one change. Repeated it is answered alike; with `once` also by a daemon that was restarted.",
+    ),
+    command(
+        "LOAD_ABORT", _JOURNAL, PRODUCE, Retry.ALWAYS, (_LOAD,), "bool",
+        "Gives a load up; false when there is none.",
+    ),
+)  # fmt: skip
+
 CONSUMING: tuple[Command, ...] = (
     command(
         "CLAIM", _JOURNAL, CONSUME, Retry.REQUEST, (_CONSUMER, _LEASE, _LEVEL, _BUCKETS),
@@ -328,9 +356,10 @@ KEEPING: tuple[Command, ...] = (
     ),
 )  # fmt: skip
 
-ROWS: tuple[Command, ...] = (*PRODUCING, *CONSUMING, *READING, *SNAPSHOTS, *FOLLOWING, *KEEPING)
+ROWS: tuple[Command, ...] = (*PRODUCING, *LOADING, *CONSUMING, *READING, *SNAPSHOTS, *FOLLOWING, *KEEPING)
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Producing": PRODUCING,
+    "Loading": LOADING,
     "Consuming": CONSUMING,
     "Reading": READING,
     "Snapshots": SNAPSHOTS,
@@ -343,6 +372,7 @@ NOT_COMMANDS: dict[str, str] = {
     "schema": "stands in SETTINGS",
     "now": "PING tells the daemon's time",
     "measure_drift": "the daemon measures, with what PING carries",
+    "load": "LOAD_BEGIN, LOAD_PART for each piece, LOAD_COMMIT",
     "wake": "wakes threads of one process",
     "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
 }

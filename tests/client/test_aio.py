@@ -15,6 +15,7 @@ import journal
 import journal.aio
 from journal.aio_roles import AsyncConsumer, AsyncProducer
 from journal.client.options import Backoff
+from journal.client.store import connect
 from journal.daemon.server import Server
 from tests.client.daemon import TinyDaemon
 from tests.client.small import Small
@@ -165,6 +166,14 @@ def test_cancelled_work_holds_no_lease(server: Server, store: journal.Store, pag
     asyncio.run(main())
 
 
+def join_crews() -> None:
+    """Wait until no thread of a connection is left."""
+    for thread in threading.enumerate():
+        if thread.name == "journal-aio-connection":
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+
+
 def test_a_cancelled_connect_leaves_no_connection(server: Server, store: journal.Store) -> None:
     """Neither before it is there nor after."""
 
@@ -174,12 +183,12 @@ def test_a_cancelled_connect_leaves_no_connection(server: Server, store: journal
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while server.hub.peers:
-            async with await journal.aio.connect(store.path) as far:
-                await far.journals()
-            await asyncio.to_thread(lambda: None)
 
     asyncio.run(main())
+    join_crews()
+    with connect(store.path) as far:
+        while len(server.hub.peers) > 1:
+            far.journals()
 
 
 def test_who_finds_no_daemon_is_told(tmp_path: Path) -> None:
@@ -191,10 +200,7 @@ def test_who_finds_no_daemon_is_told(tmp_path: Path) -> None:
             await journal.aio.connect(tmp_path / "nowhere", backoff=backoff)
 
     asyncio.run(main())
-    for thread in threading.enumerate():
-        if thread.name == "journal-aio-connection":
-            thread.join(WAIT_S)
-            assert not thread.is_alive()
+    join_crews()
 
 
 def test_a_closed_connection_refuses(server: Server, store: journal.Store) -> None:

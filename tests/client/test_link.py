@@ -286,3 +286,77 @@ def test_an_interrupted_claim_is_given_back(tmp_path: Path, small: Small, monkey
         assert pages.get("a") is not None
         assert pages.get("a").status == "W"  # type: ignore[union-attr]
         assert "RELEASE" in [asked.command.name for asked in tiny.asked]
+
+
+def test_what_a_stopping_daemon_refused_is_asked_of_its_successor(tmp_path: Path, small: Small) -> None:
+    """It was not done, so it is done there, once; what was in flight is answered before."""
+    held = Held(small, "GET")
+    first = TinyDaemon(tmp_path / "s", held, epoch=1)
+    with connect(first.address, backoff=QUICK) as store:
+        pages = store.journal("pages")
+        results: list[Any] = []
+        getting = threading.Thread(target=lambda: results.append(pages.get("a")))
+        getting.start()
+        assert held.came.acquire(timeout=30)
+        first.do(lambda: [peer.state.stop(now()) for peer in first.peers.values()] and None)
+        creating = threading.Thread(target=lambda: results.append(pages.create("a", 1).outcome))
+        creating.start()
+        (peer,) = first.peers.values()
+        while peer.state._last_id <= held.requests[0].id:
+            first.do(lambda: None)  # until the second request was refused, or is about to be
+        answer(first, held)
+        getting.join(30)
+        first.stop()
+        with TinyDaemon(tmp_path / "s", small, epoch=2) as second:
+            creating.join(30)
+            assert results == [None, "inserted"]
+            assert [asked.command.name for asked in second.asked].count("CREATE") == 1
+    assert [asked.command.name for asked in first.asked].count("CREATE") == 0
+
+
+def test_a_stopping_daemon_that_does_not_go_is_told_of(tmp_path: Path, small: Small) -> None:
+    """After as long as the backoff says, or at once when the connection is closed."""
+
+    def refuse(asked: Requested) -> Any:
+        if asked.command.name == "CREATE":
+            raise journal.Stopping("the daemon takes nothing new: connect again")
+        return small(asked)
+
+    brief = Backoff(first="1ms", most="1ms", total="1ms")
+    with TinyDaemon(tmp_path / "s", refuse) as tiny:
+        with connect(tiny.address, backoff=brief) as store, pytest.raises(journal.Stopping):
+            store.journal("pages").create("a", 1)
+        with connect(tiny.address) as store:
+            pages = store.journal("pages")
+            errors: list[BaseException] = []
+
+            def create() -> None:
+                try:
+                    pages.create("a", 1)
+                except journal.JournalError as e:
+                    errors.append(e)
+
+            thread = threading.Thread(target=create)
+            thread.start()
+            while [asked.command.name for asked in tiny.asked].count("CREATE") < 4:
+                store.journal("pages")
+            store.close()
+            thread.join(30)
+            assert [type(error) for error in errors] in ([journal.StoreClosed], [journal.ConnectionLost])
+    assert not small.entries
+
+
+def test_a_claim_that_is_made_again_has_its_name(tmp_path: Path, small: Small) -> None:
+    """Also when the new connection has not said its own yet."""
+    held = Held(small, "CLAIM")
+    small.entries["a"] = {"data": b"\xc0"}
+    with TinyDaemon(tmp_path / "s", held) as tiny, connect(tiny.address, name="backend-1", backoff=QUICK) as store:
+        pages = store.journal("pages")
+        got: list[Any] = []
+        thread = threading.Thread(target=lambda: got.append(pages.claim()))
+        thread.start()
+        assert held.came.acquire(timeout=30)
+        assert held.requests[0].parameters["consumer"] == "backend-1"
+        answer(tiny, held)
+        thread.join(30)
+        assert got[0].consumer == "backend-1"

@@ -29,7 +29,7 @@ def left(store: journal.Store) -> list[Path]:
 
 def test_parts_become_one_change(store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are named; the others are forgotten, and nothing is left of any."""
-    monkeypatch.setattr(staged, "PIECE_BYTES", 100)
+    monkeypatch.setattr(staged.LoadPart.__init__, "__defaults__", (100,))
     load = pages.load_begin()
     with load.part("a-1") as part:
         part.write(many(50))

@@ -32,6 +32,8 @@ from itertools import pairwise
 from tests.jepsen.history import Note, Op
 
 PUTS = frozenset({"put", "create", "put_many"})
+EXISTS = "exists"
+"""The word for a create that was made before, by a call whose answer was lost: its cursor is of then."""
 CLAIMS = frozenset({"claim", "claim_many", "leases", "work", "subscribe"})
 DONES = frozenset({"done", "done_many"})
 DEATHS = frozenset({"kill", "stop"})
@@ -287,7 +289,10 @@ class _Judge:
         by_id = {id(lease.op): lease.op for lease in self.by_token.values()}
         self._grows("token", [(by_id[number], min(tokens), max(tokens)) for number, tokens in claims.items()])
         cursors = [
-            (put.op, put.cursor, put.cursor) for puts in self.puts.values() for put in puts if put.outcome == "ok"
+            (put.op, put.cursor, put.cursor)
+            for puts in self.puts.values()
+            for put in puts
+            if put.outcome == "ok" and put.word != EXISTS
         ]
         self._grows("cursor", cursors)
 

@@ -26,6 +26,11 @@ def test_a_disturbed_daemon_loses_nothing() -> None:
     assert "lost 0, unexpected 0, shared 0" in run("--rounds", "2", "--seed", "3")
 
 
+def test_malformed_frames_harm_nobody() -> None:
+    """A daemon goes on, does not grow, and serves a good client all the while."""
+    assert "malformed frames and lines" in run("fuzz", "--count", "4000")
+
+
 @pytest.mark.parametrize("mutant", ["not-durable", "sessions-forget"])
 def test_a_mutant_is_caught(mutant: str) -> None:
     """The checker notices a daemon that answers too early, and one that does things twice."""

@@ -223,6 +223,17 @@ def test_tokens_and_cursors_only_grow() -> None:
     assert told.broken() == ["Q6"]
 
 
+def test_a_create_that_is_asked_again_tells_where_the_first_one_is() -> None:
+    """Q6: the cursor of what exists is that of the call before, whose answer was lost; others have put since."""
+    told = Told()
+    told.put("k", verb="create", outcome="unknown", error="ConnectionLost: no answer")
+    told.put("l")
+    told.put("k", verb="create", word="exists", answer=[["exists", 1, 1]])
+    assert told.broken(("k", "l")) == []
+    told.ops[2].answer[0][0] = "inserted"
+    assert told.broken(("k", "l")) == ["Q6"]
+
+
 def test_a_token_is_one_clients() -> None:
     """Q6: the same lease may be asked about again by its holder, also after a restart under its name, and by nobody else."""
     for client, broken in (("a~1", []), ("b", ["Q6"])):

@@ -68,6 +68,7 @@ def test_what_is_no_command_says_why() -> None:
         *("put", "put_many", "create", "create_many", "move", "move_many", "delete", "delete_many"),
         *("claim", "claim_many", "claim_key", "done", "release", "bury", "extend", "lease"),
         *("get", "get_many", "select", "count", "entries_of", "count_of", "forecast", "raise_flag"),
+        "load_commit",
     ],
 )
 def test_parameters_are_those_of_the_verb(name: str) -> None:
@@ -115,6 +116,12 @@ GOOD: list[tuple[str, str, dict[str, Any]]] = [
     ("FEED_OPEN", "pages", {"start": "END"}),
     ("DECLARE", "pages", {"settings": {"rotate": "1d", "schema": {"fields": []}}}),
     ("PING", "", {"sent": 1, "offset": -3.5, "delay": 2}),
+    ("LOAD_PART", "pages", {"load": "0" * 32, "part": "part-0_a=1", "at": 0, "piece": b""}),
+    (
+        "LOAD_COMMIT",
+        "pages",
+        {"load": "0" * 32, "parts": ["a"], "once": ["n", 7], "on_conflict": "skip", "on_reject": "list"},
+    ),
 ]
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("PUT", "", {"data": b"\xc0"}, "is for a journal"),
@@ -149,6 +156,15 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("LISTEN", "", {"port": 1, "journals": ["a/b"]}, "name of a journal"),
     ("REGISTER", "", {"service": "a b"}, "1 to 64 letters"),
     ("PING", "", {"offset": float("nan")}, "an int or a float"),
+    ("LOAD_PART", "pages", {"load": "../x", "part": "a", "at": 0, "piece": b""}, "32 hexadecimal digits"),
+    ("LOAD_PART", "pages", {"load": "0" * 32, "part": "../a", "at": 0, "piece": b""}, "1 to 200 letters"),
+    ("LOAD_PART", "pages", {"load": "0" * 32, "part": "a", "at": -1, "piece": b""}, "from 0 to"),
+    ("LOAD_PART", "pages", {"load": "0" * 32, "part": "a", "at": 0, "piece": "x"}, "bytes of a part file"),
+    ("LOAD_COMMIT", "pages", {"load": "0" * 32, "parts": "a"}, "a list of"),
+    ("LOAD_COMMIT", "pages", {"load": "0" * 32, "parts": [], "once": ["n"]}, "a name of 1 to 255 bytes and a number"),
+    ("LOAD_COMMIT", "pages", {"load": "0" * 32, "parts": [], "once": ["", 1]}, "1 to 255 bytes"),
+    ("LOAD_COMMIT", "pages", {"load": "0" * 32, "parts": [], "once": ["n", -1]}, "from 0 to"),
+    ("LOAD_COMMIT", "pages", {"load": "0" * 32, "parts": [], "on_conflict": "x"}, '"merge" or'),
 ]
 
 

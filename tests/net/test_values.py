@@ -70,6 +70,12 @@ def test_pages_and_forecasts_come_back(store: journal.Store) -> None:
     assert forecast.total == 5 and v.forecast_from(carried(v.forecast_to(forecast))) == forecast
 
 
+def test_what_a_load_came_to_comes_back() -> None:
+    """With the rows that were left out."""
+    loaded = journal.Loaded(journal.Cursor(1, 5), 1, 2, 3, 4, 5, 6, True, [journal.Rejected(0, 7, "no key")])
+    assert v.loaded_from(carried(v.loaded_to(loaded))) == loaded
+
+
 def test_flags_and_errors_come_back() -> None:
     """Also an error in the place of a result."""
     flag = Flag("pages", "timeouts", "look", 1, 2, 3)
@@ -105,6 +111,10 @@ def test_flags_and_errors_come_back() -> None:
         (v.event_from, [*range(10)]),
         (v.event_from, [1, 2, "sync", "pages", 0, "insert", "put", None, None, [*range(20)]]),
         (v.cursor_from, [True, 1]),
+        (v.loaded_from, [[1, 1], 1, 2, 3, 4, 5, 6, False]),
+        (v.loaded_from, [[1, 1], "1", 2, 3, 4, 5, 6, False, []]),
+        (v.loaded_from, [[1, 1], 1, 2, 3, 4, 5, 6, 0, []]),
+        (v.loaded_from, [[1, 1], 1, 2, 3, 4, 5, 6, False, [[1, 2]]]),
     ],
     ids=lambda value: getattr(value, "__name__", None) or repr(value)[:20],
 )
@@ -119,6 +129,8 @@ def test_columns_are_those_of_the_views() -> None:
     assert v.COLUMNS["entry"] == journal.Entry.__slots__
     assert v.COLUMNS["result"] == journal.PutResult._fields
     assert v.COLUMNS["flag"] == Flag.__slots__
+    assert v.COLUMNS["loaded"] == journal.Loaded.__slots__
+    assert v.COLUMNS["rejected"] == journal.Rejected._fields
     assert v.COLUMNS["buried"] == Buried.__slots__
     assert v.COLUMNS["feed"] == journal.FeedView._fields
     assert len(v.COLUMNS["generation"]) == len(Generation._fields) == 13

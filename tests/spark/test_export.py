@@ -11,7 +11,7 @@ import pytest
 
 import journal
 import spark_export
-from journal import Field, Invalid, KeyExists, NotFound, Schema
+from journal import CursorUnavailable, Field, Invalid, KeyExists, NotFound, Schema
 from journal.cli import main
 from journal.core.limits import DATE_MAX
 from spark_export import export as module_function
@@ -162,6 +162,65 @@ def test_a_store_that_is_open_is_exported_as_it_is_now(
     last = pages.put("a", 1)
     done = spark_export.export(store, "pages", out / "full", spark=spark)
     assert (done.rows, done.cursor) == (1, last.cursor)
+
+
+def state(store: journal.Store) -> dict[Any, Any]:
+    """The entries of the journal, as rows say them."""
+    return {entry.key: (entry.data["uri"], entry.version, entry.status) for entry in store.journal("pages").scan()}
+
+
+def applied(spark: SparkSession, *targets: Path) -> dict[Any, Any]:
+    """What a full export and those since it come to."""
+    found: dict[Any, Any] = {}
+    for target in targets:
+        for row in spark.read.parquet(str(target)).collect():
+            key = row.key if row.key is not None else bytes(row.key_bytes)
+            if row.asDict().get("is_deleted"):
+                found.pop(key, None)  # one that came and went in between was never there
+            else:
+                found[key] = (row.uri, row.version, row.status)
+    return found
+
+
+def test_what_has_changed_since(spark: SparkSession, path: Path, out: Path) -> None:
+    """E3: the full export and those that follow it give the journal as it is; each has the changed keys only."""
+    spark_export.export(path, "pages", out / "0", hold="nightly", spark=spark)
+    with journal.open(path) as store:
+        pages = store.journal("pages")
+        pages.put("k1", {"uri": "/other"})
+        pages.put("new", {"uri": "/new"})
+        pages.put("short", {"uri": "/short"})
+        pages.delete("short")
+        pages.delete("k2")
+        assert pages.claim(consumer="c", lease="1h") is not None  # k0, which comes first
+        store.checkpoint()
+    one = spark_export.export(path, "pages", out / "1", since=out / "0", hold="nightly", spark=spark)
+    assert one.since == spark_export.manifest_of(out / "0", spark).cursor
+    assert (one.rows, one.deleted) == (5, 2)
+    found = {row.key: row.is_deleted for row in spark.read.parquet(str(out / "1")).collect()}
+    assert found == {"k0": False, "k1": False, "new": False, "short": True, "k2": True}
+    with journal.open(path) as store:
+        assert [(feed.name, feed.position) for feed in store.journal("pages").feeds()] == [("nightly", one.cursor)]
+        store.journal("pages").delete(b"\xff")
+        expected = state(store)
+    two = spark_export.export(path, "pages", out / "2", since=one, spark=spark)
+    assert (two.rows, two.deleted) == (1, 1)
+    assert spark_export.export(path, "pages", out / "3", since=two.cursor, spark=spark).rows == 0
+    found = applied(spark, out / "0", out / "1", out / "2", out / "3")
+    assert found == expected
+
+
+def test_since_a_place_that_is_gone(spark: SparkSession, path: Path, out: Path) -> None:
+    """Not fewer changes than there were: an error that says how to have them next time."""
+    with journal.open(path) as store:
+        pages = store.journal("pages", segment_bytes_max=1 << 16)
+        for n in range(300):
+            pages.put(f"more-{n % 3}", {"uri": "/" * 1000})
+            store.checkpoint()
+        assert pages.oldest_cursor > journal.Cursor(1, -1)
+    with pytest.raises(CursorUnavailable, match=r"^\[JOURNAL_CURSOR_UNAVAILABLE\] .*hold=NAME"):
+        spark_export.export(path, "pages", out / "1", since=journal.Cursor(1, -1), spark=spark)
+    assert names(out) == set()
 
 
 @pytest.mark.parametrize(

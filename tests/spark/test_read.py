@@ -13,6 +13,7 @@ import pytest
 import journal
 import spark_export
 from journal import Field, Invalid, Schema
+from journal.net.tokens import parse_tokens
 from spark_export.jsondata import value_of
 from spark_export.layout import FIELD, TIMELINE, TYPE
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 
+SECRET = "0123456789abcdef" * 4
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -279,17 +281,43 @@ def transfers(tmp_path: Path) -> Iterator[tuple[journal.Store, Transfers]]:
         assert store.check() == []
 
 
-def test_reads_under_a_writer_are_not_torn(spark: SparkSession, transfers: tuple[journal.Store, Transfers]) -> None:
-    """An invariant over all rows holds in every snapshot, with several tasks, while transfers go on."""
+@pytest.mark.parametrize("is_served", [False, True])
+def test_reads_under_a_writer_are_not_torn(
+    spark: SparkSession, transfers: tuple[journal.Store, Transfers], is_served: bool
+) -> None:
+    """An invariant over all rows holds in every snapshot, with several tasks, while transfers go on; with a daemon and without."""
     store, writer = transfers
-    store.checkpoint()
+    if is_served:
+        store.serve()
     seen: set[int] = set()
     for _ in range(3):
         writer.wait_for(50)
-        frame = read(spark, store.path, columns="key,data,version", partitions=4)
-        rows = frame.collect()
+        store.checkpoint()
+        rows = read(spark, store.path, columns="key,data,version", partitions=4).collect()
         assert len(rows) == writer.ACCOUNTS
         assert sum(int(row.data) for row in rows) == writer.SUM
         seen.add(sum(row.version for row in rows))
-        store.checkpoint()
     assert len(seen) > 1, "the writer must have changed something between two loads"
+
+
+def test_a_daemon_is_asked(spark: SparkSession, store: journal.Store, pages: journal.Journal) -> None:
+    """By the store's path, and by an address with a token: what is newest, without a checkpoint, from any machine."""
+    tokens = parse_tokens(f"spark {SECRET} consume * -\nnobody {SECRET[::-1]} consume other -\n")
+    with store.serve(tcp=[("127.0.0.1", 0)], tokens=tokens) as server:
+        pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])
+        assert read(spark, store.path).count() == 50
+        pages.put("more", None)
+        address = next(each for each in server.addresses if each.startswith("tcp:"))
+        frame = read(spark, address, token=f"spark:{SECRET}", partitions=3, priority="100", columns="key")
+        assert frame.count() == 51
+        assert SECRET not in frame._jdf.queryExecution().toString()  # type: ignore[operator]
+        with pytest.raises(Exception, match=r"\[JOURNAL_(STORE_UNREACHABLE|NOT_FOUND)\]"):
+            read(spark, address, token=f"nobody:{SECRET[::-1]}")
+        with pytest.raises(Exception, match=r"\[JOURNAL_STORE_UNREACHABLE\]"):
+            read(spark, address, token=f"spark:{SECRET[::-1]}")
+        with spark_export.snapshot(address, "pages", token=f"spark:{SECRET}") as shot:
+            pages.put("late", None)
+            assert shot.size == 51
+            assert read(spark, address, token=f"spark:{SECRET}", snapshot=shot.name).count() == 51
+    with pytest.raises(Exception, match=r"\[JOURNAL_STORE_UNREACHABLE\]"):
+        read(spark, address, token=f"spark:{SECRET}")

@@ -1,0 +1,54 @@
+"""The keeper's alarm: one date at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from journal.core.limits import NEVER
+from journal.engine.keeper import Alarm, Keeper
+
+
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
+    """One that is closed at the end."""
+    made = Keeper("test")
+    yield made
+    made.close()
+
+
+def test_an_alarm_rings_for_the_last_date_alone(keeper: Keeper) -> None:
+    """Those that it had before come to nothing, although their times come; then it can be set again."""
+    rung = threading.Semaphore(0)
+    alarm = Alarm(keeper, rung.release)
+    for date in (30, 20, 10):
+        alarm.set(date, 0.05)
+    assert alarm.at == 10
+    assert rung.acquire(timeout=30)
+    all_are_over = threading.Event()
+    keeper.after(0.05, all_are_over.set)
+    assert all_are_over.wait(30)
+    assert not rung.acquire(blocking=False) and alarm.at == NEVER
+    alarm.set(40, 0)
+    assert rung.acquire(timeout=30)
+
+
+def test_an_alarm_that_sets_itself_anew_stays_one(keeper: Keeper) -> None:
+    """However many earlier dates it was given meanwhile."""
+    enough = threading.Event()
+    rings = []
+
+    def again() -> None:
+        rings.append(len(keeper._tasks))
+        if len(rings) >= 200:
+            enough.set()
+        else:
+            alarm.set(len(rings), 0)
+
+    alarm = Alarm(keeper, again)
+    for date in range(100, 0, -1):
+        alarm.set(date, 0.01)
+    assert enough.wait(30)
+    assert rings[-1] <= 1

@@ -1,0 +1,46 @@
+"""
+The jobs of a cluster, as a program: `python -m tests.spark.cluster MASTER STORE ADDRESS OUT`. Prints what it found as JSON.
+
+A process has one Spark context, and the tests' own session has it; so a cluster's driver is a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import spark_export
+
+
+def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
+    """Read from the files and through the daemon, and export; on which executors."""
+    spark = spark_export.session(
+        app="cluster",
+        master=master,
+        conf={"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": 2, "spark.local.dir": f"{out}/local"},
+    )
+    try:
+        reader = spark.read.format("journal").option("journal", "pages").option("partitions", 4)
+        found: dict[str, object] = {}
+        for name, path in (("files", store), ("daemon", address)):
+            if path:
+                frame = reader.load(path).select("key", "data")
+                found[name] = sorted((row.key, row.data) for row in frame.collect())
+        found["executors"] = len(set(spark.sparkContext.parallelize(range(8), 8).map(_executor).collect()))
+        done = spark_export.export(store, "pages", f"{out}/full", spark=spark)
+        found["exported"] = done.rows
+        found["read back"] = spark.read.parquet(f"{out}/full").count()
+        return found
+    finally:
+        spark.stop()
+
+
+def _executor(_: int) -> int:
+    """Each executor has a Python process of its own, whose children are the workers."""
+    import os
+
+    return os.getppid()
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(*sys.argv[1:])))

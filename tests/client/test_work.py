@@ -278,6 +278,7 @@ def test_forged_and_garbled_datagrams_change_nothing(
     with connect(store.path) as far, Worker(far.journal("pages")) as worker:
         pages.put("first")
         assert worker.next() == "first"
+        until(far, lambda: bool(sockets))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             for raw in (b"", b"\xff" * 1500, b"DUE", b"<journal:pages DUE cookie=00;due=1;listener=1;sequence=99"):
                 stranger.sendto(raw, sockets[0].getsockname())

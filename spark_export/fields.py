@@ -52,8 +52,8 @@ class FieldColumns:
             if self._has_data or field.name in names
         ]
 
-    def arrays(self, packed: Sequence[bytes]) -> dict[str, pa.Array]:
-        """The columns of packed data."""
+    def arrays(self, packed: pa.Array) -> dict[str, pa.Array]:
+        """The columns of packed data, an array of binaries."""
         rows = _unpacked(packed)
         is_whole = np.ones(len(rows), bool)
         """Whether the fields say everything of a row."""
@@ -80,10 +80,13 @@ class FieldColumns:
         return made
 
 
-def _unpacked(packed: Sequence[bytes]) -> list[Any]:
-    joined = b"".join(packed)
-    unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=len(joined) + 1)
-    unpacker.feed(joined)
+def _unpacked(packed: pa.Array) -> list[Any]:
+    """The values of all, read as the one stream that they are in the array."""
+    _, _, whole = packed.buffers()
+    offsets = np.frombuffer(packed.buffers()[1], np.int32)[packed.offset : packed.offset + len(packed) + 1]
+    stream = memoryview(whole)[offsets[0] : offsets[-1]]
+    unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=len(stream) + 1)
+    unpacker.feed(stream)
     return list(unpacker)
 
 

@@ -54,6 +54,9 @@ def session(
     if _HERE.fullmatch(master):
         # The setting spark.pyspark.python does not reach those parts of Spark that look for and plan data sources.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault(
+            "SPARK_LOCAL_IP", LOOPBACK
+        )  # where a local cluster's masters and workers show their pages
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return register(made)

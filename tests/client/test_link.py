@@ -268,6 +268,44 @@ def test_a_forked_child_is_refused(remote: RemoteStore) -> None:
     os.close(writing)
 
 
+def test_a_forked_child_can_close_and_work_is_refused_there(remote: RemoteStore) -> None:
+    """Whatever its parent's threads did in that moment; the parent's worker goes on."""
+    pages = remote.journal("pages")
+    stop = threading.Event()
+    done: list[Any] = []
+    came = threading.Event()
+
+    def work() -> None:
+        for lease in pages.work(consumer="one", stop=stop):
+            lease.done()
+            done.append(lease.key)
+            came.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(pages.work(consumer="two"))
+            os.write(writing, b"work")
+        except journal.ForkedStore as e:
+            remote.close()
+            os.write(writing, str(e).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"must connect itself" in os.read(reading, 4096)
+    pages.put("a", 1)
+    pages.wake()
+    assert came.wait(60) and done == ["a"]
+    stop.set()
+    pages.wake()
+    thread.join(60)
+    os.close(reading)
+    os.close(writing)
+
+
 def test_an_interrupted_claim_is_given_back(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease came when nobody waited for it any more."""
     with TinyDaemon(tmp_path / "s", small) as tiny, connect(tiny.address) as store:

@@ -10,6 +10,7 @@ import json
 import sys
 
 import spark_export
+from tests.spark.listening import family, is_loopback, listening
 
 
 def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
@@ -26,6 +27,7 @@ def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
             if path:
                 frame = reader.load(path).select("key", "data")
                 found[name] = sorted((row.key, row.data) for row in frame.collect())
+        found["elsewhere"] = [address for address in listening(family()) if not is_loopback(address)]
         found["executors"] = len(set(spark.sparkContext.parallelize(range(8), 8).map(_executor).collect()))
         done = spark_export.export(store, "pages", f"{out}/full", spark=spark)
         found["exported"] = done.rows

@@ -14,6 +14,7 @@ import journal
 from journal.net.tokens import parse_tokens
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
+from tests.spark.standalone import Standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 20
@@ -41,11 +42,26 @@ def jobs(master: str, store: journal.Store, place: Path) -> dict[str, object]:
 
 
 def check(found: dict[str, object]) -> None:
-    """All rows, from the files and through the daemon, in two executors."""
+    """All rows, from the files and through the daemon, in two executors; and nobody else can reach them."""
     rows = [[f"k{n:02}", str(n)] for n in range(ROWS)]
-    assert found == {"files": rows, "daemon": rows, "executors": 2, "exported": ROWS, "read back": ROWS}
+    assert found == {
+        "files": rows,
+        "daemon": rows,
+        "elsewhere": [],
+        "executors": 2,
+        "exported": ROWS,
+        "read back": ROWS,
+    }
 
 
+@pytest.mark.slow
 def test_local_cluster(store: journal.Store, tmp_path: Path) -> None:
     """Two executors, each in a Java of its own."""
     check(jobs("local-cluster[2,1,1024]", store, tmp_path))
+
+
+@pytest.mark.slow
+def test_standalone_cluster(store: journal.Store, tmp_path: Path) -> None:
+    """A master and two workers that were there before."""
+    with Standalone(tmp_path) as cluster:
+        check(jobs(cluster.master, store, tmp_path))

@@ -168,7 +168,7 @@ class Peer:
             connection.outgoing.clear()  # nobody takes it any more
             for event in connection.receive(b"", now):
                 self._take(event, now)
-        return connection.is_stirred or (bool(self.waiting) and not self.is_slow and not connection.is_full)
+        return connection.is_stirred or self._can_work_off
 
     def _wait_for(self, mask: int) -> None:
         if mask == self._mask:
@@ -206,10 +206,18 @@ class Peer:
 
     def _work_off(self, now: int) -> None:
         """Make what waits, as far as there is room for the answers; what nobody takes any more goes to the session."""
-        connection = self.connection
-        while self.waiting and not self.is_slow and (connection.is_ended or not connection.is_full):
+        while self._can_work_off:
             self._hub.serve(self, self.waiting.popleft(), now)
-        connection.is_held = bool(self.waiting)
+        self.connection.is_held = bool(self.waiting)
+
+    @property
+    def _can_work_off(self) -> bool:
+        connection = self.connection
+        return (
+            bool(self.waiting)
+            and not self.is_slow
+            and (connection.is_ended or not connection.is_full or connection.is_next(self.waiting[0].id))
+        )
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,10 @@ class Answering(Stream):
         """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
         return len(self.outgoing) + self._ready_bytes > self._output_bytes_max
 
+    def is_next(self, number: int) -> bool:
+        """Whether nothing is left to send or to be answered before this request: whatever waits, waits for it."""
+        return not self.outgoing and bool(self._order) and self._order[0] == number
+
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""
         raise NotImplementedError

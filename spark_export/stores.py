@@ -124,12 +124,14 @@ def _path_of(store: AnyStore | str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def opened_place(store: AnyStore | str | os.PathLike[str], place: Place) -> Iterator[AnyJournal]:
-    """The journal to read, of a store that is open and stays so, or of one that is opened for the time of the block."""
+def opened_place(
+    store: AnyStore | str | os.PathLike[str], place: Place, *, is_written: bool = False
+) -> Iterator[AnyJournal]:
+    """The journal, of a store that is open and stays so, or of one that is opened for the time of the block, to read or to write."""
     if isinstance(store, AnyStore):
         yield existing(store, place)
     else:
-        with opened_to_read(place) as pages:
+        with opened_to_write(place) if is_written else opened_to_read(place) as pages:
             yield pages
 
 

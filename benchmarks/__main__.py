@@ -1,4 +1,4 @@
-"""`python -m benchmarks engine | feed | forecast | generations | merged | net | roles | peers | profile`."""
+"""`python -m benchmarks engine | feed | forecast | generations | merged | net | roles | spark | peers | profile`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.plan import FULL, NET_SECTIONS, QUICK, SECTIONS
 from benchmarks.table import environment, render, render_measured, write_json
 
-ROWS = ("feed", "forecast", "generations", "merged", "roles")
+ROWS = ("feed", "forecast", "generations", "merged", "roles", "spark")
 """Reports of their own: a function of this name in a module of this name."""
 
 

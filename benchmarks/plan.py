@@ -40,6 +40,11 @@ class Plan:
     datagrams: int = 1_000
     idle_seconds: float = 60.0
 
+    spark_rounds: int = 5
+    """A job takes seconds."""
+    spark_sizes: tuple[int, int, int] = (100_000, 1_000_000, 3_000_000)
+    """Of the journals that show whether time grows with the rows, and with nothing else."""
+
     @property
     def unsynced_calls(self) -> int:
         return self.calls * 10
@@ -60,6 +65,8 @@ QUICK = Plan(
     client_rounds=5,
     datagrams=200,
     idle_seconds=12.0,
+    spark_rounds=3,
+    spark_sizes=(10_000, 100_000, 300_000),
 )
 
 SECTIONS = ("synced", "unsynced", "batches", "threads", "memory", "reopen", "waiting", "processing", "future", "pauses")

@@ -25,7 +25,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from journal._runner import Crew as _Crew
 from journal._runner import Runner as _Runner
@@ -78,51 +78,44 @@ class AsyncLease(_Wrapped):
         return f"<Async{repr(self._wrapped)[1:]}"
 
 
-class AsyncFeed(_Wrapped):
-    """A feed; `async for` waits on a thread of its own, `async with` closes it. See journal.engine.feed for the rest."""
+class _Iterated(_Wrapped):
+    """An iterator that is closed; `async for` waits on a thread of its own, `async with` closes it."""
 
     _wrapped: Any
 
-    ack = _verb(Feed.ack)
-    fail = _verb(Feed.fail)
-
     def __init__(self, wrapped: Any, runner: _Runner | _Crew, name: str) -> None:
         super().__init__(wrapped, runner)
-        self._own = _Runner(f"feed-{name}")
+        self._own = _Runner(f"next-{name}")
         self._coming: asyncio.Task[Any] | None = None
-        """The next event; kept when who asked for it was cancelled, so that it is not lost."""
+        """The next one; kept when who asked for it was cancelled, so that it is not lost."""
 
-    def __getattr__(self, name: str) -> Any:
-        """consumer, position, unacked, lag, is_redelivering, is_closed"""
-        return getattr(self._wrapped, name)
-
-    def __aiter__(self) -> AsyncFeed:
-        return self
-
-    async def __anext__(self) -> Event:
+    async def _next(self) -> Any:
         if self._coming is None:
             if self._wrapped.is_closed:
                 raise StopAsyncIteration
             self._coming = asyncio.ensure_future(self._own.run(lambda: next(self._wrapped, _END)))
         coming = self._coming
         try:
-            event = await asyncio.shield(coming)
+            found = await asyncio.shield(coming)
         finally:
             if coming.done():
                 self._coming = None
-        if event is _END:
+        if found is _END:
             raise StopAsyncIteration
-        assert isinstance(event, Event)
-        return event
+        return found
 
     async def close(self) -> None:
-        """End the iteration, and write what was acknowledged. Closing twice is fine."""
+        """End the iteration. Closing twice is fine."""
         await self._runner.run(self._wrapped.close)
         self._own.close()
         if self._coming is not None:
-            await asyncio.gather(self._coming, return_exceptions=True)  # it has ended, and nobody asks for it any more
+            found = await asyncio.gather(self._coming, return_exceptions=True)  # nobody asks for it any more
+            await self._unwanted(found[0])
 
-    async def __aenter__(self) -> AsyncFeed:
+    async def _unwanted(self, found: Any) -> None:
+        """What came for somebody who was cancelled, when it was too late."""
+
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -132,6 +125,39 @@ class AsyncFeed(_Wrapped):
 
     def __repr__(self) -> str:
         return f"<Async{repr(self._wrapped)[1:]}"
+
+
+class AsyncFeed(_Iterated):
+    """A feed; `close` writes what was acknowledged. See journal.engine.feed for the rest."""
+
+    ack = _verb(Feed.ack)
+    fail = _verb(Feed.fail)
+
+    def __getattr__(self, name: str) -> Any:
+        """consumer, position, unacked, lag, is_redelivering, is_closed"""
+        return getattr(self._wrapped, name)
+
+    def __aiter__(self) -> AsyncFeed:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._next()
+        assert isinstance(event, Event)
+        return event
+
+
+class AsyncSubscription(_Iterated):
+    """Leases that a daemon pushes; see journal.client.subscription."""
+
+    def __aiter__(self) -> AsyncSubscription:
+        return self
+
+    async def __anext__(self) -> AsyncLease:
+        return AsyncLease(await self._next(), self._runner)
+
+    async def _unwanted(self, found: Any) -> None:
+        if isinstance(found, Lease):
+            await AsyncLease(found, self._runner).release(process_date=found.process_date)
 
 
 class AsyncSnapshot(_Wrapped):
@@ -188,7 +214,7 @@ class _AsyncFollowing(_Wrapped):
 
     async def feed(self, **options: Any) -> AsyncFeed:
         """See Journal.feed."""
-        feed = await self._runner.run(lambda: self._wrapped.feed(**options))
+        feed = await self._runner.run(lambda: self._wrapped.feed(**options), lambda unwanted: unwanted.close())
         return AsyncFeed(feed, self._runner, self._wrapped.name)
 
 
@@ -285,6 +311,11 @@ class AsyncJournal(_AsyncFollowing):
 
         if not is_indexed(self._wrapped):
             await asyncio.to_thread(index, self._wrapped, options["buckets"])
+
+    async def subscribe(self, **options: Any) -> AsyncSubscription:
+        """See RemoteJournal.subscribe: leases that are pushed, over a connection only."""
+        found = await self._runner.run(lambda: self._wrapped.subscribe(**options), lambda unwanted: unwanted.close())
+        return AsyncSubscription(found, self._runner, self._wrapped.name)
 
     async def done_many(
         self, leases: list[AsyncLease | int], *, durability: str | None = None

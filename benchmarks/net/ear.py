@@ -50,6 +50,7 @@ class Ear:
         )
         reply = link.ask(asked, 30_000)
         self.listener = reply["listener"]
+        self.asked_at = time.monotonic()
         lease_ms: int = reply["lease_ms"]
         return lease_ms
 
@@ -57,6 +58,11 @@ class Ear:
         """Do what is due."""
         while leases := self.journal.claim_many(100, consumer="ear"):
             self.journal.done_many(leases)
+
+    def renew_in_time(self) -> None:
+        """Ask to be told further on, when a third of the lease is over."""
+        if time.monotonic() > self.asked_at + self.lease_ms / 3000:
+            self.listen()
 
     def renew(self, seconds: float) -> int:
         """Stay a listener for so long; how often something was asked."""
@@ -86,6 +92,7 @@ async def lateness(ear: Ear, count: int, spacing_ms: int) -> tuple[list[float], 
         while expected and expected[0] <= now:
             told.append(now - expected.popleft())
         ear.finish()
+        ear.renew_in_time()
         if not expected and not is_over.done():
             is_over.set_result(None)
 

@@ -16,7 +16,7 @@ from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
 from journal.errors import FrameError, Invalid, JournalError
 from journal.net.commands import COMMANDS
-from journal.net.limits import LIST_MAX
+from journal.net.limits import DEFAULT, LIST_MAX
 from journal.net.shown import shown
 from journal.net.values import COLUMNS, LeaseRow, error_from, lease_from
 
@@ -24,6 +24,7 @@ _CLAIM = COMMANDS["CLAIM"]
 _DONE = COMMANDS["DONE"]
 _DUES = int, type(None)
 _TOKEN = COLUMNS["lease"].index("token")
+CREDIT_MAX = DEFAULT.credit_max
 
 
 class Tokened(Protocol):
@@ -211,6 +212,28 @@ def _leases(journal: str, consumer: str | None) -> Steps[list[LeaseRow]]:
         found += map(lease_from, rows)
         if after is None:
             return sorted(found, key=lambda row: (row.deadline, row.token))
+
+
+def subscribe(
+    journal: str, *, consumer: str = "", lease: DurationLike | None = None, buckets: Range | None = None, credit: int
+) -> Call[int]:
+    """Have leases pushed as entries fall due; the number of the subscription."""
+    if type(credit) is not int or not 1 <= credit <= CREDIT_MAX:
+        raise Invalid(f"credit is {credit!r}: it must be an int from 1 to {CREDIT_MAX}")
+    made = call("SUBSCRIBE", journal, _read_subscribed, **_how(consumer, lease, buckets), credit=credit)
+    return made._replace(undo=lambda reply: [unsubscribe(journal, _read_subscribed(reply))])
+
+
+def unsubscribe(journal: str, subscription: int) -> Call[None]:
+    """Have no more leases pushed."""
+    return call("UNSUBSCRIBE", journal, nothing, subscription=subscription)
+
+
+def _read_subscribed(value: Any) -> int:
+    match value:
+        case {"subscription": int(number)}:
+            return number
+    raise FrameError(f"{shown(value)} is no answer to SUBSCRIBE: it has subscription")
 
 
 def _undo(journal: str, result: Any) -> list[Call[Any]]:

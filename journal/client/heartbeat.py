@@ -32,6 +32,11 @@ class Heart:
     def __init__(self, link: Link) -> None:
         self.clocks = Clocks()
         self.link = link
+        self._after_fork_in_child()
+        link.on_fork.append(self._after_fork_in_child)
+
+    def _after_fork_in_child(self) -> None:
+        """Whoever held the lock, and the thread, is not here."""
         self._users = 0
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
@@ -57,10 +62,15 @@ class Heart:
             self._users -= 1
             self._changed.notify_all()
 
+    def close(self) -> None:
+        """The link was closed."""
+        with self._changed:
+            self._changed.notify_all()
+
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._users == 0, self.link.ping_ms / 1000)
+                self._changed.wait_for(lambda: self._users == 0 or self.link.is_closed, self.link.ping_ms / 1000)
                 if self._users == 0 or self.link.is_closed:
                     self._thread = None
                     return

@@ -17,6 +17,7 @@ from journal.client.lease import RemoteLease
 from journal.client.loading import Part
 from journal.client.remote import RemoteLog
 from journal.client.snapshot import RemoteSnapshot
+from journal.client.subscription import RemoteSubscription
 from journal.client.worker import work
 from journal.core.buckets import Range
 from journal.core.cursor import Cursor
@@ -247,6 +248,25 @@ class RemoteJournal(RemoteLog):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
         claim = consuming.claim(self.name, consumer=self._as(consumer), lease=lease, buckets=buckets)
         return work(self, self._ear, claim, stop)
+
+    def subscribe(
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        buckets: Range | None = None,
+        credit: int = 16,
+    ) -> RemoteSubscription:
+        """
+        Leases that the daemon pushes as they fall due; an iterator, and a context manager that gives back what was not handed out.
+
+        Up to `credit` of them come ahead, and their time runs: who is slow takes few, and extends. The consumer's active leases come first.
+        One that leaves three leases unanswered, one after the other, gets nothing more until it says something about one of them.
+        """
+        call = consuming.subscribe(
+            self.name, consumer=self._as(consumer), lease=lease, buckets=buckets, credit=credit
+        )  # fmt: skip
+        return RemoteSubscription(self, call, credit)
 
     def _ground(self) -> RemoteGround:
         """What a role stands on (journal.roles.ground)."""

@@ -8,6 +8,7 @@ L1  A call ends: with its answer, its timeout, or ConnectionLost.
 L2  What nobody has waited for to its end is undone when its answer comes: a claim is given back.
 L3  What a stopping daemon refused is asked again, of its successor: it was not done.
 L4  What is about a subscription is asked on the connection that has it, or not at all: on another one its number is somebody else's.
+L5  A subscription ends with its connection, so that making it once more is harmless.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any, TypeVar
 
+from journal.client import keeping
 from journal.client.call import Call, Undo
 from journal.client.shared import NEAR_MS, Shared, now_ms
 from journal.client.sockets import LOOPBACK
@@ -141,11 +143,18 @@ class Link(Shared):
     # -- what is pushed -----------------------------------------------------------------------------------------------
 
     def open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
-        """Ask for a subscription: its answer, and where its items will be."""
-        try:
-            return self._open(call, timeout_ms)
-        except Stopping:
-            return self._again(lambda rest: self._open(call, rest), timeout_ms)
+        """Ask for a subscription: its answer, and where its items will be. One that broke while it was made is made anew (L5)."""
+        broken_at: int | None = None
+        while True:
+            try:
+                return self._open(call, timeout_ms)
+            except Stopping:
+                return self._again(lambda rest: self._open(call, rest), timeout_ms)
+            except ConnectionLost:
+                broken_at = now_ms() if broken_at is None else broken_at
+                if now_ms() - broken_at > self.options.backoff.total_ms:
+                    raise
+            self.ask(keeping.now(), timeout_ms)  # fails when there is no daemon
 
     def _open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
         opening = Opening(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)

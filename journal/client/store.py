@@ -129,6 +129,7 @@ class RemoteStore(Remote):
     def close(self) -> None:
         """End the connection. Closing twice is fine."""
         self._link.close()
+        self._heart.close()
         self._ear.tell()
 
     def __enter__(self) -> RemoteStore:

@@ -4,7 +4,8 @@ One connection of the daemon: a socket, and the protocol's state of it.
 N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_state D2). Requests that came
     with others, before that was known, are made when there is room for their answers.
 N2  A peer has one timer, which is looked at again when it fires: an event costs no timer of its own.
-N3  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its heir.
+N3  What was not foreseen ends this connection, and is logged: whoever is ready all the time because of it would keep the others out.
+N4  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its heir.
 """
 
 from __future__ import annotations
@@ -76,12 +77,15 @@ class Peer:
 
     def on_ready(self, mask: int) -> None:
         """The socket can be read or written."""
-        if self._is_handshaking and not self._shake_hands():
-            return
-        if mask & READ or self._is_tls:
-            self._read()
-        else:
-            self.stir(steady_ms())
+        try:
+            if self._is_handshaking and not self._shake_hands():
+                return
+            if mask & READ or self._is_tls:
+                self._read()
+            else:
+                self.stir(steady_ms())
+        except Exception as e:  # noqa: BLE001 - it is logged, and ends the connection (N3)
+            self._abort(e)
 
     def _shake_hands(self) -> bool:
         assert isinstance(self._sock, ssl.SSLSocket)
@@ -124,6 +128,12 @@ class Peer:
 
     def stir(self, now: int) -> None:
         """Take what could not be taken before, and send what there is to send."""
+        try:
+            self._stir(now)
+        except Exception as e:  # noqa: BLE001 - it is logged, and ends the connection (N3)
+            self._abort(e)
+
+    def _stir(self, now: int) -> None:
         connection = self.connection
         while True:
             while connection.is_stirred:
@@ -158,7 +168,7 @@ class Peer:
             connection.outgoing.clear()  # nobody takes it any more
             for event in connection.receive(b"", now):
                 self._take(event, now)
-        return connection.is_stirred or (bool(self.waiting) and not self.is_slow and not connection.is_full)
+        return connection.is_stirred or self._can_work_off
 
     def _wait_for(self, mask: int) -> None:
         if mask == self._mask:
@@ -196,10 +206,18 @@ class Peer:
 
     def _work_off(self, now: int) -> None:
         """Make what waits, as far as there is room for the answers; what nobody takes any more goes to the session."""
-        connection = self.connection
-        while self.waiting and not self.is_slow and (connection.is_ended or not connection.is_full):
+        while self._can_work_off:
             self._hub.serve(self, self.waiting.popleft(), now)
-        connection.is_held = bool(self.waiting)
+        self.connection.is_held = bool(self.waiting)
+
+    @property
+    def _can_work_off(self) -> bool:
+        connection = self.connection
+        return (
+            bool(self.waiting)
+            and not self.is_slow
+            and (connection.is_ended or not connection.is_full or connection.is_next(self.waiting[0].id))
+        )
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -216,11 +234,14 @@ class Peer:
         self._timer = None
         self._armed_at = _UNARMED
         now = steady_ms()
-        for event in self.connection.tick(now):
-            self._take(event, now)
-        self.stir(now)
-        if not self.is_closed:
-            self._arm()
+        try:
+            for event in self.connection.tick(now):
+                self._take(event, now)
+            self._stir(now)
+            if not self.is_closed:
+                self._arm()
+        except Exception as e:  # noqa: BLE001 - it is logged, and ends the connection (N3)
+            self._abort(e)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -230,12 +251,25 @@ class Peer:
             self._take(event, now)
         self.stir(now)
 
+    def _abort(self, error: BaseException) -> None:
+        """Something happened that nobody foresaw (N3)."""
+        log.error("connection_failed peer=%s", self.name, exc_info=error)
+        if self.is_closed:
+            return
+        try:
+            self.connection.outgoing.clear()
+            for event in self.connection.receive(b"", steady_ms()):
+                self._take(event, 0)
+        except Exception:
+            log.exception("connection_failed peer=%s", self.name)
+        self.close()
+
     def abandon_after_fork(self) -> None:
         """In a forked child: our copy of the socket goes; nothing is said to the other side."""
         self._sock.detach() if self._is_tls else self._sock.close()
 
     def close(self) -> None:
-        """Close the socket (N3)."""
+        """Close the socket (N4)."""
         if self.is_closed:
             return
         self.is_closed = True

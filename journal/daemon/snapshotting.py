@@ -3,7 +3,8 @@ Snapshots over the stream: copies that the daemon keeps for whoever reads them, 
 
 N1  A copy goes when it is closed, when nobody has read of it for LEASE_S, and with the daemon; after a crash with the next opening of
     the store. A request that comes too late is told so.
-N2  There are SNAPSHOTS_MAX at a time: each takes as much room on the disk as the entries do.
+N2  There are SNAPSHOTS_MAX at a time: each takes as much room on the disk as the entries do, and the
+    engine refuses to fill the disk.
 N3  A snapshot is its journal's: who has no right to that cannot name it.
 N4  What is done here reads or writes much: on worker threads. A block fits into a frame.
 """
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.daemon")
 
 LEASE_S = 300.0
-SNAPSHOTS_MAX = 16
+SNAPSHOTS_MAX = 64
 ROW_BYTES = PRIMARY_BYTES + 6
 """What a row takes in a frame besides its bytes."""
 LEASE_BYTES = 12

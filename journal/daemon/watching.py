@@ -102,7 +102,13 @@ class Watching:
         number_before = parameters.get("listener")
         if number_before is not None:
             return self._listeners.renew(number_before, peer.connection, self.hub.store._time.now()).reply()
-        make = partial(_opened, self.hub.store, parameters["journals"], peer.connection.grant)
+        names, grant = parameters["journals"], peer.connection.grant
+        if ALL not in names:
+            open_already = [known(self.hub.store, name) for name in names if grant.may_see(name)]
+            served = [each for each in open_already if each is not None]
+            if len(served) == len(open_already):
+                return self._begin(peer, parameters, served)  # the usual case, which waits for no worker
+        make = partial(_opened, self.hub.store, names, grant)
         return self.hub.later(peer, number, "LISTEN", make, partial(self._begin, peer, parameters))
 
     def _begin(self, peer: Peer, parameters: dict[str, Any], served: list[Served]) -> Any:

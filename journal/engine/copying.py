@@ -109,7 +109,8 @@ class _Snapshot:
         self._p = p
         generations = p.rows_now()
         self._parts = [_Part(rows) for rows in generations]
-        p.generations.pins += 1
+        with p.lock:
+            p.generations.pins += 1
         applied = msgpack.unpackb(self._parts[-1].applied())  # older ones have it too (checkpoints V6)
         self.cursor = Cursor(applied[0], applied[1] - 1)
 
@@ -122,7 +123,8 @@ class _Snapshot:
 
     def close(self) -> None:
         """End the transactions."""
-        self._p.generations.pins -= 1
+        with self._p.lock:
+            self._p.generations.pins -= 1
         for part in self._parts:
             part.close()
 

@@ -95,7 +95,7 @@ class Generations:
         self.blank: dict[str, Any] | None = None
         """None for each field of the union, for those who read."""
         self.pins = 0
-        """Read transactions that are open on the rows of all generations, on the keeper: none is given up meanwhile."""
+        """Read transactions that are open on the rows of all generations: none is given up meanwhile. Under the lock."""
         self.snapshots = Snapshots()
         self._p = pipeline
         self._oldest: dict[int, int] = {}

@@ -198,11 +198,11 @@ def peeked_keys(path: Path, key_bytes: int, count: int) -> list[tuple[bytes, int
     return found
 
 
-def write_copy(path: Path, rows: dict[bytes, Iterator[list[tuple[bytes, bytes]]]]) -> None:
+def write_copy(path: Path, rows: dict[bytes, Iterator[list[tuple[bytes, bytes]]]], map_bytes: int) -> None:
     """Make a file for LmdbCopy of rows by sub-database, each in the order of its keys; nothing is synced."""
     try:
         with lmdb.open(
-            str(path), subdir=False, lib_version=0, map_size=MAP_BYTES, max_dbs=16, mode=0o600, lock=False, sync=False,
+            str(path), subdir=False, lib_version=0, map_size=map_bytes, max_dbs=16, mode=0o600, lock=False, sync=False,
         ) as env:  # fmt: skip
             os.chmod(path, 0o600)
             databases = {name: env.open_db(name) for name in rows}

@@ -10,6 +10,7 @@ Q3  The number of a name only grows: a load with one that is not above it change
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from itertools import compress, islice
 from operator import eq
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from journal.engine.preparing import (
     rejected,
     row_of_item,
 )
+from journal.engine.state import BULK
 from journal.errors import Invalid, KeyExists, Refused
 
 RULES: dict[str, Rule] = {
@@ -87,7 +89,7 @@ class OneLoad:
         """Make it: what it came to, and the offset that this rests on."""
         met = self._met()
         if not met:
-            last = self._write_new(self._prepared.ordered)
+            last = self._write_new(self._prepared.ordered, (self._prepared.slots, self._prepared.primaries))
         else:
             self._look_up(met)
             if self._changes_any(met):
@@ -101,10 +103,9 @@ class OneLoad:
     def _met(self) -> set[bytes]:
         """The slots that the rules must look at: of keys that are there, or come twice, or may collide."""
         state = self._p.state
-        slots = [item[9:26] for item in self._prepared.ordered]
+        slots = self._prepared.slots
         if state.collisions:
             return set(slots)
-        slots.sort()  # they are, if all rows have one place
         met = set(compress(slots, map(eq, slots, islice(slots, 1, None))))
         if state.size():
             met |= state.taken(slots)
@@ -199,24 +200,43 @@ class OneLoad:
 
     # -- writing --------------------------------------------------------------------------------------------------------
 
-    def _write_new(self, items: list[bytes]) -> int:
-        """Insert rows whose keys are new and different, in the order of work (Q2); the offset of the last one."""
+    def _write_new(self, items: list[bytes], keys: tuple[list[bytes], list[bytes]] | None = None) -> int:
+        """
+        Insert rows whose keys are new and different, in the order of work (Q2); the offset of the last one.
+
+        `keys`: their slots, and the primary keys in the order of these, if they are all rows of the load.
+        """
         if not items:
             return self._write_group([])
         self._counts[life.INSERTED] = len(items)
+        primaries = [item[:26] for item in items]
+        values: list[bytes] = []
+        add = values.append
+        for at, item in enumerate(items, self._p.log.next_offset):  # `_value`, without its call
+            whole = item[:AT] + _pack_at(at, 1, 0) + item[AT:]
+            add(_pack_crc(crc32(whole)) + whole[26:])
         flat: list[bytes] = [b""] * (2 * len(items))
-        flat[::2] = [item[:26] for item in items]
-        flat[1::2] = [_value(item, at) for at, item in enumerate(items, self._p.log.next_offset)]
-        once = self._options.once
-        return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items))
+        flat[::2], flat[1::2] = primaries, values
+        once, state = self._options.once, self._p.state
+        if len(items) < BULK or keys is None:
+            return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), state.apply)
+
+        def insert(effect: fx.Effect, at: int) -> None:
+            state.insert_sorted(primaries, values, keys, has_more=self._prepared.has_more)
+            if once is not None:
+                state.once.set(*once, at + len(items) - 1)
+
+        return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), insert)
 
     def _write_group(self, effects: list[Any]) -> int:
         once = self._options.once
         if once is not None:
-            return self._write(fx.LoadGroup(*once, effects), max(len(effects), 1))
-        return self._write(fx.Group(effects), len(effects)) if effects else self._p.log.next_offset - 1
+            return self._write(fx.LoadGroup(*once, effects), max(len(effects), 1), self._p.state.apply)
+        if not effects:
+            return self._p.log.next_offset - 1
+        return self._write(fx.Group(effects), len(effects), self._p.state.apply)
 
-    def _write(self, effect: fx.Effect, count: int) -> int:
+    def _write(self, effect: fx.Effect, count: int, apply: Callable[[fx.Effect, int], None]) -> int:
         """Write one record, and count it as what it may touch of the map."""
         p = self._p
         weight = p.checkpoints.weight(count, self._prepared.bytes)
@@ -225,7 +245,7 @@ class OneLoad:
         level = self._options.level
         first = p.append(effect, count, self._now, max(level, OS))
         try:
-            p.state.apply(effect, first)
+            apply(effect, first)
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(first, count, self._now, level)

@@ -20,8 +20,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -34,6 +33,7 @@ from journal.core.views import Rejected
 from journal.engine.arguments import Wanted, dates_of, owner_bytes, wanted
 from journal.engine.files import storage_error
 from journal.engine.packed import check_packed, checked_packed
+from journal.engine.sorting import sorted_by_hash, sorted_many
 from journal.errors import Invalid, JournalError, NotFound
 
 Part = bytes | str | os.PathLike[str]
@@ -49,6 +49,12 @@ _ENTRY_HEAD = 44
 _REASON_BYTES = 200
 _DATES = struct.Struct(">BQQQBH")
 _SIZES = struct.Struct(">BH")
+_ITEM = struct.Struct(">BQ16sBQQQBH")
+_DATE_RANGE = frozenset({int, type(None)}), DATE_MAX
+_RANGES: list[tuple[frozenset[type], int]] = [
+    (frozenset({int}), PRIORITY_MAX), _DATE_RANGE, _DATE_RANGE, (frozenset({int}), DATE_MAX), (frozenset({str}), 0),
+]  # fmt: skip
+"""The types of a column behind key and data, and its largest number."""
 _is_packed = partial(msgpack.unpackb, strict_map_key=False)
 
 
@@ -59,6 +65,12 @@ class Prepared(NamedTuple):
     """In the order in which they were given."""
     ordered: list[bytes]
     """In the order of work."""
+    slots: list[bytes]
+    """Of all of them, in order."""
+    primaries: list[bytes]
+    """In the order of the slots."""
+    has_more: bool
+    """Whether some may expire or have an owner."""
     parts: array[int]
     rows: array[int]
     """Of each item: the number of its part, and its own in that part."""
@@ -100,17 +112,26 @@ class Preparing:
             for columns in _columns(part, number):
                 self._take(columns, number, row)
                 row += len(columns.data)
-        return Prepared(self._items, self._ordered(), self._parts, self._rows, self._rejected, self._bytes)
+        if len(self._places) == 1 and b"" not in self._places:
+            ordered = sorted_by_hash(self._items, 9)
+            slots, primaries = [item[9:26] for item in ordered], [item[:26] for item in ordered]
+        else:
+            ordered = sorted_many(self._items)
+            keyed = sorted_by_hash([item[9:26] + item[:26] for item in ordered], 0)
+            slots, primaries = [each[:17] for each in keyed], [each[17:] for each in keyed]
+        has_more = b"" in self._places
+        return Prepared(
+            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes
+        )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:
-        items = self._usual(columns)
+        items = None if self._schema is not None else self._at_once(columns)
         size = len(columns.data)
         if items is not None:
             self._rows.extend(range(first, first + size))
             self._parts.extend([part] * size)
         else:
             items = self._each(columns, part, first)
-            self._places.add(b"")
         self._items += items
         self._bytes += sum(map(len, items)) + (_ROW_BYTES - AT) * len(items)
         if self._bytes > LOAD_BYTES_MAX:
@@ -119,26 +140,38 @@ class Preparing:
                 "several loads of it"
             )
 
-    def _usual(self, columns: Columns) -> list[bytes] | None:
-        """The items of a block whose rows differ in key and data only, if no row is wrong; None of any other."""
-        keys, data, priority, date, insertion, expiration, owner = columns
-        is_usual = type(keys) is list and type(priority) is int and not expiration and not owner
-        if not is_usual or date is not None or insertion is not None or self._schema is not None or not data:
-            return None
-        if not 0 <= priority <= PRIORITY_MAX or type(expiration) is not int:
+    def _at_once(self, columns: Columns) -> list[bytes] | None:
+        """The items of a block, its columns checked as a whole; None when a row may be wrong, or is not quite usual."""
+        keys, data, *rest = columns
+        if type(keys) is not list or not data or not all(map(_is_in_range, rest, _RANGES)):
             return None
         try:
-            raws = list(map(str.encode, keys))
-            longest = max(map(len, raws))
-            if min(map(len, raws)) == 0 or longest > KEY_BYTES_MAX:
+            raws, sizes = _raws(keys)
+            longest, largest = max(map(len, raws)), max(map(len, data))
+            if min(map(len, raws)) == 0 or longest > KEY_BYTES_MAX or largest > self._bounds.data_bytes_max:
+                return None
+            owners = self._owners(columns.owner)
+            if owners is None or _ENTRY_HEAD + max(map(len, owners)) + longest + largest > self._limit:
                 return None
             for _ in map(_is_packed, data):
                 pass
-            largest = max(map(len, data))
-            if _ENTRY_HEAD + longest + largest > self._limit or largest > self._bounds.data_bytes_max:
-                return None
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
+        if sizes is None and type(columns.priority) is int and columns[3:] == (None, None, 0, ""):
+            return self._usual(raws, data, columns.priority)
+        return self._dated(raws, sizes or list(map(len, raws)), columns, owners)
+
+    def _owners(self, column: Any) -> list[bytes] | None:
+        """The owners of a block, one or one for each row; None when one of them may not be."""
+        owners = column if type(column) is list else [column]
+        may_own = self._bounds.may_own
+        if may_own is not None and not all(not owner or may_own(owner) for owner in set(owners)):
+            return None
+        raws = list(map(str.encode, owners))
+        return raws if max(map(len, raws)) <= OWNER_BYTES_MAX else None
+
+    def _usual(self, raws: list[bytes], data: list[bytes], priority: int) -> list[bytes]:
+        """The items of rows that differ in a text key and data only."""
         now = self._now
         place = pack_place(priority, now)
         self._places.add(place)
@@ -148,8 +181,34 @@ class Preparing:
             join((place, murmur(raw), middles[len(raw)], raw, value)) for raw, value in zip(raws, data, strict=True)
         ]
 
+    def _dated(self, raws: list[bytes], sizes: list[int], columns: Columns, owners: list[bytes]) -> list[bytes] | None:
+        """The items of rows with dates, priorities, owners and keys of their own; None when a date is wrong."""
+        self._places.add(b"")
+        count, now, join, pack = len(raws), self._now, b"".join, _ITEM.pack
+        given = [each if type(each) is list else [each] * count for each in columns[2:6]]
+        whose = owners if len(owners) == count else owners * count
+        items = []
+        for raw, size, value, owner, priority, date, insertion, expiration in zip(
+            raws, sizes, columns.data, whose, *given, strict=True
+        ):
+            if insertion is None:  # as arguments.dates_of
+                accepted = now
+                if date is None:
+                    date = now
+                insertion = min(now, date)
+            else:
+                accepted = insertion
+                if date is None:
+                    date = max(now, insertion)
+                elif date < insertion:
+                    return None
+            head = pack(priority, date, murmur(raw), 0, insertion, expiration, accepted, len(owner), size)
+            items.append(join((head, owner, raw, value)))
+        return items
+
     def _each(self, columns: Columns, part: int, first: int) -> list[bytes]:
         """The items of a block, row by row (I1)."""
+        self._places.add(b"")
         items = []
         for number, row in enumerate(columns.each(), first):
             try:
@@ -185,17 +244,29 @@ class Preparing:
         want = wanted(key, data, priority, date, None, expiration, insertion, owner or None, self._limit, check_packed)
         return _item_of(want, self._now)
 
-    def _ordered(self) -> list[bytes]:
-        if len(self._places) != 1 or b"" in self._places or len(self._items) < 4096:
-            return sorted(self._items)
-        # All have one place: by the first byte of their hash first, so that what is sorted at a time fits into a cache.
-        buckets: list[list[bytes]] = [[] for _ in range(256)]
-        adds = [bucket.append for bucket in buckets]
-        for item in self._items:
-            adds[item[9]](item)
-        for bucket in buckets:
-            bucket.sort()
-        return list(chain.from_iterable(buckets))
+
+def _is_in_range(column: Any, allowed: tuple[frozenset[type], int]) -> bool:
+    """Whether all values of a column are of these types, and its numbers from 0 to the largest."""
+    values = column if type(column) is list else [column]
+    types, largest = allowed
+    found = set(map(type, values))
+    if not found <= types:
+        return False
+    if int not in found:
+        return True
+    numbers = values if len(found) == 1 else [value for value in values if value is not None]
+    return bool(min(numbers) >= 0 and max(numbers) <= largest)
+
+
+def _raws(keys: list[Any]) -> tuple[list[bytes], list[int] | None]:
+    """The bytes of keys, and their length fields; None when all are texts. TypeError when one is neither."""
+    types = set(map(type, keys))
+    if types == {str}:
+        return list(map(str.encode, keys)), None
+    if not types <= {str, bytes}:
+        raise TypeError
+    raws = [key.encode() if type(key) is str else key for key in keys]
+    return raws, [key_size(key, raw) for key, raw in zip(keys, raws, strict=True)]
 
 
 def rejected(part: int, row: int, error: JournalError) -> Rejected:

@@ -18,7 +18,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from journal.engine.disposal import remove_left
@@ -55,7 +55,8 @@ class Room:
                 os.makedirs(top, exist_ok=True)
                 return cls(top / f"snapshot-{name}", wipe=wipe)
             while True:
-                make_directory(top)
+                with suppress(FileExistsError, FileNotFoundError):  # others make it, and remove it when it is empty
+                    make_directory(top)
                 with _held(top) as is_there:
                     if is_there:
                         _sweep(top)
@@ -96,16 +97,21 @@ def sweep(store: Path) -> None:
     """Remove what a crash has left in a store (R1)."""
     top = store / SNAPSHOTS
     if os.path.lexists(top):
-        check_own(top, is_directory=True)
-        with _held(top):
-            _sweep(top)
+        with _held(top) as is_there:
+            if is_there:
+                check_own(top, is_directory=True)
+                _sweep(top)
         _remove_if_empty(top)
 
 
 @contextmanager
 def _held(top: Path) -> Iterator[bool]:
     """The lock of the directory above (R2), and whether it is still there."""
-    fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield os.fstat(fd).st_nlink > 0
@@ -123,12 +129,16 @@ def _remove_if_empty(top: Path) -> None:
 
 def _sweep(top: Path) -> None:
     for found in sorted(top.iterdir()):
-        check_own(found, is_directory=True)
-        fd = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            check_own(found, is_directory=True)
+            fd = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # its owner has removed it just now
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_left(found, found.name.endswith(_WIPE))
-            log.warning("snapshot_swept path=%s", found)
+            if os.fstat(fd).st_nlink > 0:
+                remove_left(found, found.name.endswith(_WIPE))
+                log.warning("snapshot_swept path=%s", found)
         except BlockingIOError:
             continue  # somebody's, and in use
         finally:

@@ -10,6 +10,7 @@ H1  The transactions of a look are of one change if the active one was begun las
 H2  Files are copied without any lock: callers go on. Meanwhile no rows are given up (`pins`), and the journal is not
     closed before the copies that are under way are done.
 H3  Of a merged journal only its own rows are written, without the name in front.
+H4  A copy does not fill the disk: others need it, the log of the journal among them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
 from journal.engine.rooms import Room
 from journal.engine.snapshot import Snapshot
-from journal.errors import StorageError, StoreClosed
+from journal.errors import StorageError, StoreClosed, StoreFull
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -41,6 +42,8 @@ LOOK_S = 10.0
 """So long a look tries to begin transactions of one change; an owner is in the middle of a checkpoint for some ms."""
 PAUSE_S = 0.002
 PAGE = 1000
+RESERVE_BYTES = 16 << 20
+"""Left free on the disk: what a log is about to prepare, and more."""
 
 
 class Snapshots:
@@ -95,6 +98,7 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
     try:
         begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
         try:
+            _check_room(room.path, sum(reader.bytes for reader in begun.readers))
             copies = tuple(reader.copy_to(room.path) for reader in begun.readers if reader.size)
             shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
             if directory is None:
@@ -107,6 +111,20 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
         raise
 
 
+def _check_room(path: Path, needed: int) -> None:
+    """Refuse before the disk is full (H4)."""
+    try:
+        found = os.statvfs(path)
+    except OSError as e:
+        raise storage_error(e, f"cannot look at the disk of {path}") from e
+    free = found.f_bavail * found.f_frsize
+    if free < needed + RESERVE_BYTES:
+        raise StoreFull(
+            f"a snapshot takes up to {needed} bytes, and {free} are free at {path}, of which {RESERVE_BYTES} are left for others: "
+            "free some room, close other snapshots, or give a directory on another disk"
+        )
+
+
 def _wipes(p: Pipeline) -> bool:
     """Whether files are overwritten before they go; for merged journals it is what they share that says so."""
     shared: Pipeline = getattr(p, "shared", p)
@@ -114,7 +132,7 @@ def _wipes(p: Pipeline) -> bool:
 
 
 class _Begun:
-    """Transactions over all generations, of one change. They are ended on any thread, and so that nobody waits for it."""
+    """Transactions over all generations, of one change. Begun under the lock, ended on any thread."""
 
     def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
         p.generations.snapshots.begin()
@@ -130,15 +148,9 @@ class _Begun:
         for reader in self.readers:
             reader.end()
         p = self._p
-        if p.is_writable:
-            p.keeper.after(0, self._unpin)
-        else:
-            with p.lock:
-                self._unpin()
+        with p.lock:
+            p.generations.pins -= 1
         p.generations.snapshots.end()
-
-    def _unpin(self) -> None:
-        self._p.generations.pins -= 1
 
 
 def _begin(p: Pipeline) -> _Begun:
@@ -146,7 +158,9 @@ def _begin(p: Pipeline) -> _Begun:
     with p.lock:
         p.enter()  # what has expired goes first, and leases that are over end
     p.checkpoints.run()
-    return _Begun(p, [_Reader(rows) for rows in p.rows_now()], p.generations.union())
+    readers = [_Reader(rows) for rows in p.rows_now()]
+    with p.lock:
+        return _Begun(p, readers, p.generations.union())
 
 
 def _begin_look(p: Pipeline) -> _Begun:
@@ -186,6 +200,9 @@ class _Reader:
         self._prefix = rows.prefix
         self._txn = rows.file.begin()
         self.size = self._count()
+        entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
+        self.bytes = self._file.used_bytes() * self.size // max(entries, 1)
+        """What a copy takes, at most; of a merged journal's rows about."""
 
     def _count(self) -> int:
         """How many entries; of a merged journal's as it has counted them."""
@@ -214,7 +231,7 @@ class _Reader:
         path = directory / f"{self.order:06d}.mdb"
         try:
             if self._prefix:
-                write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")})
+                write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")}, self._file.map_bytes)
             else:
                 fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 try:

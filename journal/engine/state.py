@@ -12,8 +12,7 @@ Z2  After a crash in the middle of a checkpoint an older generation's file may b
 
 from __future__ import annotations
 
-from itertools import islice
-from operator import itemgetter, lt
+from operator import itemgetter
 from typing import Any
 
 import msgpack
@@ -32,6 +31,7 @@ from journal.core.rows import (
 )
 from journal.engine.leases import Held
 from journal.engine.rowsfile import Rows
+from journal.engine.sorting import is_sorted, sorted_by_hash
 from journal.engine.stored import Stored
 from journal.errors import StoreDamaged
 
@@ -92,21 +92,24 @@ class State(Stored):
             if owner:
                 self.active.put(owner_key(owner, primary), b"", db=self.active.owners)
 
-    def insert_sorted(self, primaries: list[bytes], values: list[bytes]) -> None:
-        """The same for very many, in two lists: the entries in the order of work, whatever each of them has."""
+    def insert_sorted(
+        self, primaries: list[bytes], values: list[bytes], keys: tuple[list[bytes], list[bytes]], *, has_more: bool
+    ) -> None:
+        """
+        The same for very many, in two lists: the entries in the order of work.
+
+        keys: their slots, and the primary keys in the order of these. has_more: some may expire or have an owner.
+        """
         active = self.active
         added = active.put_sorted(self._entries, primaries, values)
         if added != len(primaries):
             raise StoreDamaged(f"{self.file.path}: {len(primaries) - added} of {len(primaries)} new entries were there")
-        slots = [primary[9:] for primary in primaries]
-        if _is_sorted(slots):
-            active.put_sorted(self._keys, slots, primaries)
-        else:
-            both = sorted([primary[9:] + primary for primary in primaries])
-            active.put_sorted(self._keys, [each[:17] for each in both], [each[17:] for each in both])
+        active.put_sorted(self._keys, *keys)
         if active.index is not None:
             active.index.add(primaries)
         self.order.added_many(primaries, len(self.leases))
+        if not has_more:
+            return
         expirations = [
             value[12:20] + primary for primary, value in zip(primaries, values, strict=True) if value[12:20] != _NEVER
         ]
@@ -128,10 +131,15 @@ class State(Stored):
             for primary, value in zip(primaries, values, strict=True):
                 self.insert(decode_entry(primary, value), value)
             return
-        if not _is_sorted(primaries):
+        if not is_sorted(primaries):
             pairs = sorted(zip(primaries, values, strict=True))
             primaries, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        self.insert_sorted(primaries, values)
+        slots = [primary[9:] for primary in primaries]
+        keys = slots, primaries
+        if not is_sorted(slots):
+            both = sorted_by_hash([primary[9:] + primary for primary in primaries], 0)
+            keys = [each[:17] for each in both], [each[17:] for each in both]
+        self.insert_sorted(primaries, values, keys, has_more=True)
 
     def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
         home.put(expiration_key(expiration, primary), b"", db=home.expirations)
@@ -437,8 +445,3 @@ class State(Stored):
     def _apply_each(self, parts: list[Any], at: int) -> None:
         for i, (verb, *args) in enumerate(parts):
             self.apply(fx.from_list(verb, args), at + i)
-
-
-def _is_sorted(names: list[bytes]) -> bool:
-    """Whether each is above the one before it."""
-    return all(map(lt, names, islice(names, 1, None)))

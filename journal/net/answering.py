@@ -53,6 +53,7 @@ class Answering(Stream):
         self._subscriptions = Subscriptions(subscriptions_max=limits.subscriptions_max, credit_max=limits.credit_max)
         self._output_bytes_max = limits.output_bytes_max
         self._is_lines = False
+        self._has_said_bye = False
         self._alive_by: int | None = None
         self._events: list[Event] = []
 
@@ -65,6 +66,10 @@ class Answering(Stream):
     def is_full(self) -> bool:
         """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
         return len(self.outgoing) + self._ready_bytes > self._output_bytes_max
+
+    def is_next(self, number: int) -> bool:
+        """Whether nothing is left to send or to be answered before this request: whatever waits, waits for it."""
+        return not self.outgoing and bool(self._order) and self._order[0] == number
 
     def more(self, now: int) -> list[Event]:
         """Events that could not come before: call it after answers were given or bytes were sent."""
@@ -160,9 +165,10 @@ class Answering(Stream):
             self._break(Stopping("the daemon stops: connect again"), now)
         return self.more(now)
 
-    def _leave(self, now: int) -> None:
+    def _leave(self, now: int, *, has_said_bye: bool = False) -> None:
         """Answer what was asked for, and end."""
         self.state = State.LEAVING
+        self._has_said_bye = has_said_bye
         self._stop_by = now + self.limits.stop_ms
         if not self._order:
             self._depart(now)
@@ -172,6 +178,8 @@ class Answering(Stream):
             self._write(quitting_line(self._daemon.server), now)
         else:
             self._send(Bye("in good order"), now)
+        if self._has_said_bye and self._session is not None:
+            self._daemon.sessions.leave(self._session, self)
         self._close(None, now)
 
     def _break(self, error: JournalError, now: int) -> None:

@@ -210,7 +210,7 @@ class ServerConnection(Answering):
                 if self._subscriptions.add(subscription, number) and (credit := self.credit(subscription)):
                     self._events.append(Credited(subscription, credit))
             case State.READY, Bye():
-                self._leave(now)
+                self._leave(now, has_said_bye=True)
             case State.LEAVING, Bye():
                 pass  # both sides leave
             case _:

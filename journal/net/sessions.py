@@ -7,7 +7,9 @@ answer that is still being made. A daemon that was restarted has forgotten: its 
 
 S1  A request whose command is not safe to repeat is handed to the engine at most once in a session, whatever connections break.
 S2  A session belongs to the identity that began it; nobody else can ask for its answers.
-S3  What is kept is bounded: answers by number and bytes, sessions by number, and by time once their connection is gone.
+S3  What is kept is bounded: answers by number and bytes, and by time once their connection is gone; sessions by number. A session whose
+    answers are gone still knows which requests it has seen: they are refused as forgotten, not made again. One that was left with a bye
+    is over at once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ KEPT_BYTES_MAX = 64 << 20
 """Of all sessions together."""
 SESSIONS_MAX = 4096
 LINGER_MS = 120_000
-"""How long a session without a connection is kept."""
+"""How long the answers of a session without a connection are kept."""
 
 _KEPT = frozenset({Retry.KEY, Retry.TOKEN, Retry.REQUEST})
 _REPEATABLE = frozenset({Retry.ALWAYS, Retry.KEY, Retry.TOKEN})
@@ -51,7 +53,7 @@ class Kept:
     __slots__ = ("_make_room", "bytes", "bytes_max")
 
     def __init__(self, bytes_max: int, make_room: Callable[[], bool]) -> None:
-        """`make_room`: forgets a session that has no connection; False when there is none."""
+        """`make_room`: forgets the answers of a session that has no connection; False when there are none."""
         self.bytes = 0
         self.bytes_max = bytes_max
         self._make_room = make_room
@@ -137,6 +139,12 @@ class Session(Generic[H]):
             self.kept.bytes -= size
             del answers[oldest]
 
+    def forget_answers(self) -> None:
+        """Keep nothing of what was asked, and of what is being made, but that it was asked (S3)."""
+        self.kept.bytes -= self._bytes
+        self._bytes = 0
+        self._answers.clear()
+
     @property
     def kept_bytes(self) -> int:
         """The size of the answers that are kept."""
@@ -155,7 +163,7 @@ class Sessions(Generic[H]):
         kept_bytes_max: int = KEPT_BYTES_MAX,
         linger_ms: int = LINGER_MS,
     ) -> None:
-        self.kept = Kept(kept_bytes_max, self._drop_oldest)
+        self.kept = Kept(kept_bytes_max, self._forget_oldest)
         self._sessions_max = sessions_max
         self.answers_max = answers_max
         self._answers_bytes_max = answers_bytes_max
@@ -163,19 +171,21 @@ class Sessions(Generic[H]):
         self._sessions: dict[tuple[str, bytes], Session[H]] = {}
         self._left: OrderedDict[tuple[str, bytes], None] = OrderedDict()
         """Of those, the ones without a connection, longest ago first: to find one to forget is no search."""
+        self._laden: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        """Of those, the ones that have their answers."""
 
     def attach(self, identity: str, name: bytes, holder: H, now: int) -> tuple[Session[H], H | None]:
         """The session of a client that has connected, and the connection that it had, if that is still there (S2)."""
         key = identity, name
         session = self._sessions.get(key)
+        self.expire(now)
         if session is None:
-            if len(self._sessions) >= self._sessions_max:
-                self.expire(now)
             if len(self._sessions) >= self._sessions_max and not self._drop_oldest():
                 raise Busy(f"there are {self._sessions_max} sessions with a connection: connect again later")
             session = Session(key, self.kept, answers_max=self.answers_max, answers_bytes_max=self._answers_bytes_max)
             self._sessions[key] = session
         self._left.pop(key, None)
+        self._laden.pop(key, None)
         before, session.holder, session.left_at = session.holder, holder, None
         return session, before
 
@@ -183,26 +193,41 @@ class Sessions(Generic[H]):
         """A connection has ended; it may have been replaced already."""
         if session.holder is holder:
             session.holder, session.left_at = None, now
-            if session.key in self._sessions:
-                self._left[session.key] = None
+            if self._sessions.get(session.key) is session:
+                self._left[session.key] = self._laden[session.key] = None
+
+    def leave(self, session: Session[H], holder: H) -> None:
+        """A client has taken its leave, with everything answered: nobody comes back for it."""
+        if session.holder is holder and self._sessions.get(session.key) is session:
+            self._drop(session.key)
 
     def expire(self, now: int) -> None:
-        """Forget sessions that were left long ago (S3)."""
-        while self._left:
-            left_at = self._sessions[next(iter(self._left))].left_at
+        """Forget the answers of sessions that were left long ago (S3)."""
+        while self._laden:
+            left_at = self._sessions[next(iter(self._laden))].left_at
             if left_at is None or now - left_at < self._linger_ms:
                 return
-            self._drop_oldest()
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> bool:
+        """Forget the answers of the session that was left first; False when there is none."""
+        if not self._laden:
+            return False
+        key, _ = self._laden.popitem(last=False)
+        self._sessions[key].forget_answers()
+        return True
 
     def _drop_oldest(self) -> bool:
         """Forget the session that was left first; False when there is none."""
         if not self._left:
             return False
-        key, _ = self._left.popitem(last=False)
-        session = self._sessions.pop(key)
-        self.kept.bytes -= session.kept_bytes
-        session.kept = Kept(session.kept_bytes, lambda: False)  # it may still get an answer, which nobody asks for
+        self._drop(next(iter(self._left)))
         return True
+
+    def _drop(self, key: tuple[str, bytes]) -> None:
+        self._left.pop(key, None)
+        self._laden.pop(key, None)
+        self._sessions.pop(key).forget_answers()
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -80,7 +81,7 @@ class TinyDaemon:
         with self._lock:
             self._calls.append(run)
         self._waker.send(b".")
-        assert done.wait(10)
+        assert done.wait(60)
 
     def cut(self) -> None:
         """Cut all connections off, as a broken network would."""
@@ -89,8 +90,9 @@ class TinyDaemon:
     def stop(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self._waker.send(b".")
-            self._thread.join(10)
+            with contextlib.suppress(OSError):  # the thread has seen it already
+                self._waker.send(b".")
+            self._thread.join(60)
 
     def __enter__(self) -> TinyDaemon:
         return self

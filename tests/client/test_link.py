@@ -18,7 +18,7 @@ from journal.net.limits import Limits
 from tests.client.daemon import LATER, TinyDaemon, now
 from tests.client.small import Small
 
-QUICK = Backoff(first="1ms", most="10ms", total="5s")
+QUICK = Backoff(first="1ms", most="10ms", total="60s")
 
 
 def in_threads(number: int, function: Callable[[int], None]) -> None:
@@ -103,10 +103,10 @@ def test_who_reads_hands_over_when_it_has_its_answer(tmp_path: Path, small: Smal
         threads = [threading.Thread(target=lambda: results.append(pages.get("a"))) for _ in range(3)]
         for thread in threads:
             thread.start()
-            assert held.came.acquire(timeout=10)
+            assert held.came.acquire(timeout=60)
         answer(tiny, held)
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert results == [None] * 3
 
 
@@ -118,13 +118,13 @@ def test_a_cut_connection_is_made_anew_and_the_call_made_again(tmp_path: Path, s
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(pages.create("a", 1)))
         thread.start()
-        assert held.came.acquire(timeout=10)
+        assert held.came.acquire(timeout=60)
         first = held.requests[0]
         tiny.cut()
         # It is being done: the second connection waits for the same answer.
         held.names.clear()
         tiny.do(lambda: finish(tiny, first, small))
-        thread.join(10)
+        thread.join(60)
         assert [result.outcome for result in results] == ["inserted"]
         assert [asked.command.name for asked in tiny.asked].count("CREATE") == 1
 
@@ -153,11 +153,11 @@ def test_a_restarted_daemon_is_not_asked_twice(tmp_path: Path, small: Small) -> 
         for function in (lambda: pages.create("a", 1), lambda: pages.put("b", 1)):
             threads.append(threading.Thread(target=run, args=(function,)))
             threads[-1].start()
-            assert held.came.acquire(timeout=10)
+            assert held.came.acquire(timeout=60)
         first.stop()
         with TinyDaemon(tmp_path / "s", small, epoch=2) as second:
             for thread in threads:
-                thread.join(10)
+                thread.join(60)
             assert sorted(map(str, results)) == sorted(["inserted", str(journal.ConnectionLost)])
             assert [asked.command.name for asked in second.asked] == ["PUT"]
 
@@ -190,7 +190,7 @@ def test_a_client_can_wait_for_a_daemon_that_starts_later(tmp_path: Path, small:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     with TinyDaemon(tmp_path / "s", small):
         thread.join(20)
         assert stores[0].journal("pages").put("a", 1).outcome == "inserted"
@@ -238,11 +238,11 @@ def test_closing_tells_who_waits(tmp_path: Path, small: Small) -> None:
         threads = [threading.Thread(target=run) for _ in range(2)]
         for thread in threads:
             thread.start()
-            assert held.came.acquire(timeout=10)
+            assert held.came.acquire(timeout=60)
         store.close()
         store.close()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert [type(error) for error in errors] == [journal.ConnectionLost] * 2
         with pytest.raises(journal.StoreClosed):
             pages.get("a")
@@ -264,6 +264,44 @@ def test_a_forked_child_is_refused(remote: RemoteStore) -> None:
     os.waitpid(pid, 0)
     assert b"must connect itself" in os.read(reading, 4096)
     assert pages.put("a", 1).outcome == "inserted"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_forked_child_can_close_and_work_is_refused_there(remote: RemoteStore) -> None:
+    """Whatever its parent's threads did in that moment; the parent's worker goes on."""
+    pages = remote.journal("pages")
+    stop = threading.Event()
+    done: list[Any] = []
+    came = threading.Event()
+
+    def work() -> None:
+        for lease in pages.work(consumer="one", stop=stop):
+            lease.done()
+            done.append(lease.key)
+            came.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(pages.work(consumer="two"))
+            os.write(writing, b"work")
+        except journal.ForkedStore as e:
+            remote.close()
+            os.write(writing, str(e).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"must connect itself" in os.read(reading, 4096)
+    pages.put("a", 1)
+    pages.wake()
+    assert came.wait(60) and done == ["a"]
+    stop.set()
+    pages.wake()
+    thread.join(60)
     os.close(reading)
     os.close(writing)
 

@@ -17,7 +17,7 @@ import pytest
 import journal
 from journal.client.journal import RemoteJournal
 from journal.client.snapshot import RemoteSnapshotPart
-from journal.client.snapshots import close
+from journal.client.snapshots import close, read
 from journal.client.store import RemoteStore, connect
 from journal.core.rows import decode_entry, decode_lease
 from journal.daemon import changing, snapshotting
@@ -225,6 +225,18 @@ def test_a_snapshot_is_its_journals(far: RemoteStore, far_pages: RemoteJournal) 
             list(stolen.read())
         far._ask(close("other", part.snapshot))
         assert len(rows_of([part])) == 1
+
+
+def test_ranges_that_are_none_are_refused(far: RemoteStore, far_pages: RemoteJournal) -> None:
+    """Whatever a client asks for."""
+    far_pages.put("a")
+    with far_pages.snapshot() as shot:
+        for ranges in ([(b"b", b"a")], [(b"", b"\xff" * 99)], [(b"a", b"c"), (b"b", b"d")]):
+            with pytest.raises(journal.Invalid):
+                far._ask(read("pages", shot._number, ranges))
+        with pytest.raises(journal.NotFound):
+            far._ask(read("pages", "0" * 32, [(b"a", b"b")]))
+        assert far._ask(read("pages", shot._number, [])).values == []
 
 
 def test_a_producer_takes_none(store: journal.Store, pages: journal.Journal) -> None:

@@ -38,7 +38,10 @@ MISSING: dict[str, dict[str, str]] = {
 """What the library has and a client has not, with the reason."""
 MORE: dict[str, dict[str, str]] = {
     "store": {"within": "calls over a network have a time limit"},
-    "journal": {"within": "calls over a network have a time limit"},
+    "journal": {
+        "within": "calls over a network have a time limit",
+        "subscribe": "a daemon pushes; in one process journal.Consumer claims ahead",
+    },
     "merged": {"within": "calls over a network have a time limit"},
     "lease": {},
     "snapshot": {},

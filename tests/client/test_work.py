@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 import journal
+from journal.client import listening
 from journal.client.journal import RemoteJournal
 from journal.client.options import Backoff
 from journal.client.store import RemoteStore, connect
 from journal.daemon.server import Server
 from journal.net import listen
+from journal.net.tokens import parse_tokens
 from journal.testing import ManualClock
 from tests.client.working import WAIT_S, Worker, losing, never_polls
 
@@ -227,3 +230,57 @@ def test_a_loss_shows_when_the_lease_is_renewed(
         for n in range(5):
             pages.put(f"k{n}")
             assert worker.next() == f"k{n}"
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has a loopback of it."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as made:
+            made.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here"))]
+)
+def test_over_tcp_with_a_token(
+    monkeypatch: pytest.MonkeyPatch, store: journal.Store, pages: journal.Journal, host: str
+) -> None:
+    """Who may consume one journal is told of that one; datagrams go to the address that its connection has."""
+    never_polls(monkeypatch)
+    tokens = parse_tokens("backend 9f86d081884c7d659a2feaa0c55ad015 consume pages backend-*\n")
+    with (
+        store.serve(unix=False, tcp=[(host, 0)], tokens=tokens) as server,
+        connect(server.addresses[0], token="backend:9f86d081884c7d659a2feaa0c55ad015") as far,
+        Worker(far.journal("pages"), consumer="backend-1") as worker,
+    ):
+        for n in range(5):
+            pages.put(f"k{n}")
+            assert worker.next() == f"k{n}"
+        with pytest.raises(journal.AccessDenied):
+            next(far.journal("pages").work(consumer="somebody-else"))
+
+
+def test_forged_and_garbled_datagrams_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, store: journal.Store, server: Server, pages: journal.Journal
+) -> None:
+    """Without the registration's secret nobody is listened to, and the worker goes on."""
+    never_polls(monkeypatch)
+    bound, sockets = listening.bound, []
+
+    def noted(host: str) -> socket.socket:
+        sockets.append(bound(host))
+        return sockets[-1]
+
+    monkeypatch.setattr(listening, "bound", noted)
+    with connect(store.path) as far, Worker(far.journal("pages")) as worker:
+        pages.put("first")
+        assert worker.next() == "first"
+        until(far, lambda: bool(sockets))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for raw in (b"", b"\xff" * 1500, b"DUE", b"<journal:pages DUE cookie=00;due=1;listener=1;sequence=99"):
+                stranger.sendto(raw, sockets[0].getsockname())
+        pages.put("second")
+        assert worker.next() == "second"

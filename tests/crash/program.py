@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgpack
+
 import journal
 from journal.core.settings import SHARED
+from journal.engine import loading, oneload, state
+from journal.loads import encode_block
 from journal.testing import ManualClock
 from tests.crash.collide import twin
 
@@ -25,6 +29,8 @@ LEASE = "9000d"
 BUCKETS = 6
 NAME = "work"
 NEIGHBOURS = ("wor", "work-2", "z")
+BULK = 8
+state.BULK = oneload.BULK = loading.CHANGES_MIN = BULK  # what loads do with thousands of rows they do with a few here
 
 _LONG = b"two blocks of sixteen bytes each"
 KEYS: tuple[str | bytes, ...] = (
@@ -229,6 +235,22 @@ class Program:
         cursors = [str(r.cursor) for r in results if isinstance(r, journal.PutResult) and r.outcome != "ignored"]
         return (self._firm if cursors else "none"), ",".join(map(brief, results)), max(cursors, default=None)
 
+    def load(self) -> Answer:
+        """Rows that are new, or meet entries, or come twice; now and then of a load that was made before."""
+        rows = []
+        for _ in range(self.chance.randint(1, 2 * BULK)):
+            key = f"row-{self.chance.randrange(40)}" if self.chance.random() < 0.6 else self._key()
+            options = self._options()
+            date = None if "delay" not in options else self.clock.now() + options["delay"]
+            more = options["priority"], date, options.get("insertion_date"), options.get("expiration", 0)
+            rows.append((key, msgpack.packb(self._data()), *more, self._owner(key) or ""))
+        once = ("nightly", self.chance.choice((self.number, self.number, 3))) if self.chance.random() < 0.5 else None
+        on_conflict = self.chance.choice(("merge", "merge", "replace", "skip", "error"))
+        loaded = self.journal.load([encode_block(rows)], on_conflict=on_conflict, once=once, on_reject="list")
+        made = [loaded.inserted, loaded.merged, loaded.replaced, loaded.queued]
+        answer = f"{made} {loaded.ignored} {loaded.skipped} {loaded.is_repeated} {len(loaded.rejected)}"
+        return (self._firm, answer, str(loaded.cursor)) if any(made) else ("none", answer, None)
+
     def create(self) -> Answer:
         key = self._key()
         return told(self._firm, self.journal.create(key, self._data(), owner=self._owner(key), **self._options()))
@@ -366,5 +388,5 @@ VERBS: dict[Callable[[Program], Answer], int] = {
     Program.put: 24, Program.put_many: 5, Program.create: 4, Program.claim: 14, Program.claim_many: 4, Program.done: 9,
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
     Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5, Program.neighbour: 8,
-    Program.claim_key: 4, Program.move_many: 3, Program.delete_many: 2,
+    Program.claim_key: 4, Program.move_many: 3, Program.delete_many: 2, Program.load: 4,
 }  # fmt: skip

@@ -22,7 +22,7 @@ from journal.daemon.server import Server
 from journal.errors import AccessDenied, Busy, NotFound
 from journal.net.auth import CLIENT, NONCE_BYTES, SESSION_BYTES, proof
 from journal.net.client_state import ClientConnection, ClientSession
-from journal.net.frames import LENGTH, Decoder, Encoder, Failure, Prove
+from journal.net.frames import LENGTH, Decoder, Encoder, Failure, Prove, Reply
 from journal.net.handshake import client_hello
 from journal.net.limits import NESTING_MAX, Limits
 from journal.net.listen import HOLDER_MAX
@@ -117,6 +117,36 @@ def test_a_client_that_reads_slowly_gets_everything(
         assert {len(slow.answer(number)[1]) for number in numbers} == {len(DATA)}
 
 
+def test_answers_that_are_asked_for_again_do_not_stand_in_the_way(
+    store: journal.Store, pages: journal.Journal, connect: Connect
+) -> None:
+    """More of them than may be unsent wait behind a request that is new: it is made, and then all are sent."""
+    pages.put_many([journal.Put(f"k-{n}", b"x" * 20_000) for n in range(10)])
+    with serve(store, Limits(output_bytes_max=100_000)) as server:
+        session = ClientSession(os.urandom(SESSION_BYTES))
+        first = connect(server.addresses[1], session=session)
+        claim = {"consumer": "c", "lease": 60_000}
+        encode = Encoder(1 << 20)
+        frames = [encode.request(number, "CLAIM", "pages", claim) for number in range(2, 12)]
+        first.sock.sendall(b"".join(frames))
+        replies(first.sock, 10)
+        first.close()
+        again = connect(server.addresses[1], session=session)
+        again.sock.sendall(encode.request(1, "GET", "pages", {"key": "k-3"}) + b"".join(frames))
+        assert [reply.id for reply in replies(again.sock, 11)] == list(range(1, 12))
+
+
+def replies(sock: socket.socket, count: int) -> list[Reply]:
+    """The next answers."""
+    decoder, found = Decoder(1 << 20), []
+    while len(found) < count:
+        decoder.feed(heard(sock))
+        while (frame := decoder.next()) is not None:
+            assert isinstance(frame, Reply), frame
+            found.append(frame)
+    return found
+
+
 def test_requests_in_flight_are_bounded(
     store: journal.Store, pages: journal.Journal, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +167,23 @@ def test_requests_in_flight_are_bounded(
             decoder.feed(eager.sock.recv(65536))
             while decoder.next() is not None:
                 replies += 1
+
+
+def test_what_nobody_foresaw_ends_one_connection(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the others go on: also who is answered in the same round."""
+    bad, good = connect(server.addresses[1]), connect()
+    broken = next(c for c, peer in server.hub.peers.items() if peer.host == "127.0.0.1" and peer.name.startswith("127"))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    broken.receive = fail  # type: ignore[method-assign]
+    bad.sock.sendall(b"\0\0\0\x02\x91\x01")
+    ended(bad.sock)
+    assert good.put("a")[0] == "inserted" and good.call("STATUS")["connections"] == 1
+    assert "connection_failed" in caplog.text and "a defect" in caplog.text
 
 
 # --- broken ones ------------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ if pid == 0:
         pages.buried, pages.statistics, lambda: next(pages.work()), lambda: pages.delete("before1"),
         lambda: pages.move("before1", priority=1), lambda: pages.wait_durable(journal.Cursor(1, 0)),
         lambda: store.journal("pages"), lambda: store.journal("other"), store.journals, store.checkpoint, store.check,
-        store.flags, store.statistics,
+        store.flags, store.statistics, pages.snapshot, lambda: pages.oldest_cursor,
+        lambda: pages.changes(journal.Cursor(1, -1), journal.Cursor(1, 0)),
     ]
     for n, call in enumerate(calls):
         try:

@@ -51,6 +51,34 @@ def test_values_are_kept_exactly(pages: journal.Journal) -> None:
     assert sorted(found, key=repr) == sorted(rows, key=repr)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"priority": [1, 2, 3]}, {"process_date": [NOW, None, NOW + 5]}, {"process_date": NOW + 5}, {"insertion_date": NOW - 5},
+        {"insertion_date": [None, NOW - 5, NOW + 5]}, {"expiration": [0, NOW + 99, NOW + 98]}, {"expiration": NOW + 99},
+        {"owner": "me"}, {"owner": ["", "me", "you"]}, {"keys": ["a", b"a", b"b"]}, {},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_column_of_its_own(store: journal.Store, pages: journal.Journal, column: dict[str, Any]) -> None:
+    """One value for all rows, or one for each, in any column: as puts would make it."""
+    given = {
+        "keys": ["a", "b", "c"],
+        "priority": 7,
+        "process_date": None,
+        "insertion_date": None,
+        "expiration": 0,
+        "owner": "",
+    }
+    given |= column
+    pages.load([encode_columns(given.pop("keys"), [b"\x01", b"\x02", b"\x03"], **given)])
+    put = store.journal("put")
+    for i, key in enumerate(column.get("keys", ["a", "b", "c"])):
+        values = {name: value[i] if isinstance(value, list) else value for name, value in given.items()}
+        put.put(key, i + 1, **values | {"owner": values["owner"] or None, "expiration": values["expiration"] or None})
+    assert list(pages.scan()) == list(put.scan())
+
+
 def test_many_rows_with_dates_owners_and_expirations(store: journal.Store, pages: journal.Journal) -> None:
     """All indexes are right when they are written in bulk; the fixture checks them."""
     n = 2500

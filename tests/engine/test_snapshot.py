@@ -131,7 +131,7 @@ PLACES = st.lists(st.tuples(st.sampled_from([0, 1, 7, 100, 200, 255]), st.intege
 LIMIT = st.none() | st.integers(0, 31)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(PLACES, min_size=1, max_size=3),
     st.integers(1, 9),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import journal
 from journal.engine import snapshots
 from journal.engine.lmdbfile import LmdbFile
+from journal.engine.rooms import Room, sweep
 from tests.engine.test_snapshot import leases_of, rows_of, shown
 
 
@@ -80,6 +82,29 @@ def test_what_a_look_left_goes_with_the_next_snapshot(store: journal.Store, page
     pages.put("a", 1)
     with pages.snapshot() as shot:
         assert not left.exists() and shown(shot.parts(1)) == {"a": 1}
+
+
+def test_a_room_that_is_held_is_never_swept(tmp_path: Path) -> None:
+    """Whoever makes, removes and sweeps at the same time (rooms R2)."""
+    failures: list[BaseException] = []
+
+    def come_and_go() -> None:
+        try:
+            for _ in range(40):
+                room = Room.make(tmp_path, None, wipe=False)
+                (room.path / "000001.mdb").write_bytes(b"x")
+                sweep(tmp_path)
+                assert (room.path / "000001.mdb").exists()
+                room.remove()
+        except BaseException as e:  # noqa: BLE001 - the test looks at it
+            failures.append(e)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and not (tmp_path / "_snapshots").exists()
 
 
 def test_copies_are_wiped_like_their_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +177,17 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
     pages.put("b", 2)
     with pages.snapshot() as shot:
         assert shot.size == 2
+
+
+def test_a_disk_that_would_be_full_is_not_filled(
+    pages: journal.Journal, store: journal.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the journal needs it, too (H4)."""
+    pages.put("a", 1)
+    monkeypatch.setattr(snapshots, "RESERVE_BYTES", 1 << 60)
+    with pytest.raises(journal.StoreFull, match="another disk"):
+        pages.snapshot()
+    assert not (store.path / "_snapshots").exists()
 
 
 # -- merged journals ----------------------------------------------------------------------------------------------------

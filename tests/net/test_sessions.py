@@ -64,7 +64,7 @@ def test_a_session_is_its_identitys() -> None:
 
 
 def test_sessions_are_bounded() -> None:
-    """Those that were left go after a while, or when room is needed; those in use stay."""
+    """Those that were left go when room is needed, and their answers after a while; those in use stay."""
     all_ = sessions(sessions_max=2, linger_ms=100)
     first, _ = all_.attach("a", b"1", "one", 0)
     second, _ = all_.attach("a", b"2", "two", 0)
@@ -74,11 +74,44 @@ def test_sessions_are_bounded() -> None:
     all_.detach(second, "two", 20)
     third, _ = all_.attach("a", b"3", "three", 30)
     assert len(all_) == 2 and all_.attach("a", b"2", "two", 30)[0] is second
+    second.begin(1, Retry.REQUEST)
+    second.finish(1, b"x" * 40)
     all_.detach(second, "two", 50)
     all_.expire(149)
-    assert len(all_) == 2
+    assert second.kept_bytes == all_.kept.bytes == 40
     all_.expire(150)
-    assert len(all_) == 1 and all_.attach("a", b"3", "x", 150)[0] is third
+    assert second.kept_bytes == all_.kept.bytes == 0
+    assert len(all_) == 2 and all_.attach("a", b"3", "x", 150)[0] is third
+
+
+def test_a_session_without_its_answers_does_nothing_twice() -> None:
+    """What it has seen is refused, what may be repeated is done, and what is new goes on; an answer that comes late is not kept."""
+    all_ = sessions(linger_ms=100)
+    session, _ = all_.attach("a", b"1", "one", 0)
+    for number in (1, 2, 3):
+        session.begin(number, Retry.REQUEST)
+    session.finish(1, b"answer")
+    all_.detach(session, "one", 0)
+    assert all_.attach("a", b"1", "two", 100)[0] is session
+    session.finish(2, b"late")
+    assert [session.begin(number, Retry.REQUEST) for number in (1, 2, 3)] == [Standing.FORGOTTEN] * 3
+    assert session.begin(2, Retry.KEY) is Standing.NEW and session.begin(4, Retry.REQUEST) is Standing.NEW
+    assert all_.kept.bytes == 0
+
+
+def test_a_session_that_is_left_for_good_is_gone() -> None:
+    """Not one that another connection has by now."""
+    all_ = sessions()
+    session, _ = all_.attach("a", b"1", "one", 0)
+    session.begin(1, Retry.REQUEST)
+    session.finish(1, b"answer")
+    all_.attach("a", b"1", "two", 0)
+    all_.leave(session, "one")
+    assert len(all_) == 1
+    all_.leave(session, "two")
+    all_.detach(session, "two", 0)
+    assert len(all_) == 0 and all_.kept.bytes == 0
+    assert all_.attach("a", b"2", "three", 1)[0] is not session
 
 
 def test_the_answers_of_all_sessions_together_are_bounded() -> None:
@@ -92,7 +125,7 @@ def test_the_answers_of_all_sessions_together_are_bounded() -> None:
     all_.detach(left, "one", 5)
     here.begin(2, Retry.REQUEST)
     here.finish(2, b"x" * 40)
-    assert len(all_) == 1 and all_.kept.bytes == here.kept_bytes == 80
+    assert left.kept_bytes == 0 and all_.kept.bytes == here.kept_bytes == 80
     left.begin(2, Retry.REQUEST)
     left.finish(2, b"x" * 40)
     assert all_.kept.bytes == 80

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,20 @@ def test_a_schema_types_the_columns(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('site,n,tags,on\n1.5,7,"[1]",2023-11-14T22:13:20.000Z\n')
     assert load(tmp_path / "work.journal", tmp_path / "rows.csv") == 0
     assert data(tmp_path / "work.journal") == {"1.5:7": {"site": "1.5", "n": 7, "tags": [1], "on": NOW}}
+
+
+def test_a_store_that_a_daemon_owns(path: Path, tmp_path: Path) -> None:
+    """It is asked, in the words of the command line."""
+    (tmp_path / "rows.jsonl").write_text('{"key": "a", "n": 1}\n')
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "journal", "load", str(path), name, str(tmp_path / "rows.jsonl")]
+        return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+
+    with journal.open(path) as store, store.serve():
+        done = run("pages")
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("1 inserted ")
+        assert store.journal("pages").count() == 2
+        failed = run("sites")
+        assert failed.returncode == 1 and "[JOURNAL_NOT_FOUND]" in failed.stderr
+    assert data(path) == {"there": "before", "a": {"n": 1}}

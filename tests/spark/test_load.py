@@ -11,6 +11,7 @@ import pytest
 
 import journal
 from journal.errors import StoreFull
+from journal.net.tokens import parse_tokens
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NOW = 1_700_000_000_000
+SECRET = "0123456789abcdef" * 4
 ROWS = [(f"page-{n}", n % 3, NOW + n, f"/page/{n}") for n in range(100)]
 
 
@@ -38,7 +40,7 @@ def frame(
     return spark.createDataFrame(ROWS if rows is None else rows, columns)
 
 
-def write(df: DataFrame, path: Path, mode: str = "append", **options: str) -> None:
+def write(df: DataFrame, path: Path | str, mode: str = "append", **options: str) -> None:
     writer = df.write.format("journal").mode(mode).option("journal", "pages")
     for name, value in options.items():
         writer = writer.option(name, value)
@@ -236,3 +238,32 @@ def test_what_a_killed_driver_left_goes_later(path: Path) -> None:
 def test_load_is_public() -> None:
     """`spark_export.load`."""
     assert spark_export.load is load
+
+
+def test_through_a_daemon(spark: SparkSession, path: Path) -> None:
+    """By the store's path, while a daemon owns it, and by its address: then the tasks send their parts to it."""
+    tokens = parse_tokens(f"spark {SECRET} produce pages *")
+    with journal.open(path) as store, store.serve(tcp=[("127.0.0.1", 0)], tokens=tokens) as server:
+        pages = store.journal("pages")
+        address = next(each for each in server.addresses if each.startswith("tcp:"))
+        write(frame(spark, ROWS[:10]), path, on_conflict="replace")
+        assert pages.count() == 10
+        write(frame(spark).repartition(3), address, on_conflict="skip", token=f"spark:{SECRET}")
+        assert pages.count() == 100
+        rows = [("x", 256, NOW, ""), ("y", 1, NOW, "/y")]
+        result = load(frame(spark, rows), address, "pages", on_reject="list", token=f"spark:{SECRET}")
+        assert result.inserted == 1 and "priority" in result.rejected[0].reason
+        bad = frame(spark).selectExpr("key", "if(key = 'page-42', raise_error('broken row'), 1) as n")
+        with pytest.raises(Exception, match="broken row"):
+            load(bad, address, "pages", token=f"spark:{SECRET}")
+        assert pages.count() == 101 and sorted(path.glob("_loads/*")) == []
+        with pytest.raises(Exception, match=r"\[JOURNAL_STORE_UNREACHABLE\]"):
+            load(frame(spark), address, "pages", token=f"spark:{SECRET[::-1]}")
+    assert len(entries(path)) == 101
+
+
+def test_a_store_of_somebody_else_is_not_written_to(spark: SparkSession, path: Path) -> None:
+    """A process that has it open without a daemon is told of, with what to do."""
+    with journal.open(path), pytest.raises(Exception, match=r"\[JOURNAL_STORE_LOCKED\].*serve"):
+        write(frame(spark), path)
+    assert len(entries(path)) == 1

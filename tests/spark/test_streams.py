@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import journal
+from journal.net.tokens import parse_tokens
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 NOW = 1_700_000_000_000
+SECRET = "0123456789abcdef" * 4
 END_S = 300
 """When a query that must end is given up."""
 
@@ -33,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "work.journal"
 
 
-def changes(spark: SparkSession, path: Path, **options: Any) -> DataFrame:
+def changes(spark: SparkSession, path: Path | str, **options: Any) -> DataFrame:
     reader = spark.readStream.format("journal").option("journal", "pages").option("changes", True)
     return reader.options(**options).load(str(path))
 
@@ -125,7 +127,7 @@ def test_wrong_options_are_told_early(path: Path, options: dict[str, Any], says:
     assert says in str(found.value)
 
 
-def copied(df: DataFrame, path: Path, checkpoint: Path, **options: Any) -> StreamingQuery:
+def copied(df: DataFrame, path: Path | str, checkpoint: Path, **options: Any) -> StreamingQuery:
     """A query that puts into the journal `copies`."""
     writer = df.writeStream.format("journal").option("path", str(path)).option("journal", "copies").options(**options)
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
@@ -195,3 +197,16 @@ def test_complete_output_is_refused(spark: SparkSession, path: Path, tmp_path: P
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
     with pytest.raises(Exception, match=r"\[JOURNAL_MODE\]"):
         query.awaitTermination(END_S)
+
+
+def test_through_a_daemon(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    """From its address, in several parts, with a consumer that it holds the log for; and to it, once."""
+    tokens = parse_tokens(f"spark {SECRET} produce,consume * *")
+    with journal.open(path) as store, store.serve(tcp=[("127.0.0.1", 0)], tokens=tokens) as server:
+        address = next(each for each in server.addresses if each.startswith("tcp:"))
+        told = {"token": f"spark:{SECRET}", "consumer": "copier", "partitions": 3}
+        puts = changes(spark, address, **told).where("op = 'insert'").select("key", "key_bytes", "data")
+        assert finished(copied(puts, address, tmp_path / "c", token=f"spark:{SECRET}")) == [10]
+        assert store.journal("copies").count() == 9
+        assert [view.name for view in store.journal("pages").feeds()] == ["copier"]
+        assert sorted(path.glob("_loads/*")) == []

@@ -62,10 +62,10 @@ class Staged:
     """Those that are in no part; their rows are counted over all that the task was given."""
 
 
-def planned(options: WriteOptions, table: pa.Schema) -> Plan:
+def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> Plan:
     """Look at everything that can be wrong before a row is read."""
     columns, due = check(options, table)
-    return Plan(options, columns, due, begin(options))
+    return Plan(options, columns, due, begin(options, is_made_by_tasks=is_stream))
 
 
 def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None]:

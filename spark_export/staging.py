@@ -9,6 +9,8 @@ S1  A part has a name that no other attempt has, so a task that is tried again, 
 S2  Nothing is left: a part goes with the task that fails, all of them with the commit or the abort, and what a killed driver left
     goes with a later load of the same store, after STALE_S.
 S3  It is a value that tasks get; it holds no connection and no file.
+S4  A task that goes on after the load was given up finds no directory, and makes none. Of a stream's batch nobody can say that it was given
+    up before a task has answered, so there the first task makes the directory, and a late one may leave it to S2.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from spark_export.write_options import WriteOptions
 
 STALE_S = 86_400
 """A load is over within a day, or nobody waits for it any more."""
-_NAME = re.compile(r"\.load-[0-9a-f]{16}")
+_NAME = re.compile(r"\.load-[0-9a-f]{16}(\.gone)?")
 
 
 class Part(Protocol):
@@ -54,6 +56,7 @@ class Staging:
     directory: str | None
     load: str | None
     """What the daemon knows the load by."""
+    is_made_by_tasks: bool = False
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[Part]:
@@ -63,7 +66,8 @@ class Staging:
                 with self._file(name) as writer:
                     yield writer
             except BaseException:
-                self._rmdir()
+                if self.is_made_by_tasks:
+                    self._rmdir()
                 raise
             return
         assert self.load is not None
@@ -74,17 +78,16 @@ class Staging:
 
     def _file(self, name: str) -> PartWriter:
         assert self.directory is not None
-        if not os.path.isdir(os.path.dirname(self.directory)):
+        if self.is_made_by_tasks and os.path.isdir(os.path.dirname(self.directory)):
+            _make(self.directory)
+        if not os.path.isdir(self.directory):
             raise problem(
                 StorageError,
                 STAGING,
-                f"{os.path.dirname(self.directory)} is not to be seen here, where a task runs: give the address of the store's "
-                "daemon in place of its path, or a directory that all tasks share in the option 'staging'",
+                f"{self.directory} is not to be seen here, where a task runs. Either the load was given up; or this machine does not share "
+                "that disk: then give the address of the store's daemon in place of its path, or a directory that all tasks share in the "
+                "option 'staging'",
             )
-        try:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        except OSError as e:
-            raise problem(StorageError, STAGING, f"cannot make {self.directory}: {e.strerror}") from e
         return PartWriter(os.path.join(self.directory, name))
 
     def _rmdir(self) -> None:
@@ -108,7 +111,12 @@ class Staging:
     def remove(self) -> None:
         """Give up whatever is there (S2)."""
         if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            gone = f"{self.directory}.gone"
+            try:
+                os.rename(self.directory, gone)  # at once, so that no task adds a part while they are removed (S4)
+            except FileNotFoundError:
+                return
+            shutil.rmtree(gone, ignore_errors=True)
             return
         assert self.load is not None
         try:
@@ -118,8 +126,8 @@ class Staging:
             pass  # the daemon forgets it by itself, after an hour
 
 
-def begin(options: WriteOptions) -> Staging:
-    """A place for the parts of a new load."""
+def begin(options: WriteOptions, *, is_made_by_tasks: bool = False) -> Staging:
+    """A place for the parts of a new load (S4)."""
     place = options.place
     if place.is_address:
         try:
@@ -127,11 +135,21 @@ def begin(options: WriteOptions) -> Staging:
                 return Staging(place, None, existing(store, place).load_begin().id)
         except JournalError as e:
             raise coded(e, STORE_UNREACHABLE) from e
-    return Staging(place, beside(place.path, options.staging), None)
+    directory = beside(place.path, options.staging)
+    if not is_made_by_tasks:
+        _make(directory)
+    return Staging(place, directory, None, is_made_by_tasks)
+
+
+def _make(directory: str) -> None:
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    except OSError as e:
+        raise problem(StorageError, STAGING, f"cannot make {directory}: {e.strerror}") from e
 
 
 def beside(path: str, chosen: str | None) -> str:
-    """The name of a directory for parts: beside the store, on the same disk, or in one that was chosen. Who needs it first makes it."""
+    """The name of a directory for parts: beside the store, on the same disk, or in one that was chosen."""
     store = os.path.abspath(path)
     parent = os.path.abspath(chosen) if chosen is not None else os.path.dirname(store)
     stem = f".{os.path.basename(store)}"

@@ -53,7 +53,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._plan = self._plan or planned(self._options, self._table)  # E3
+        self._plan = self._plan or planned(self._options, self._table, is_stream=True)  # E3
         return dict(self.__dict__)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

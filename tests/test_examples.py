@@ -40,7 +40,7 @@ left: 0
 flaky was done after attempt 3
 broken was given up on after attempt 5
 reason: failed 5 times, at last with ConnectionError: 503 Service Unavailable
-each wait was longer than the one before: True
+each wait was as long as asked for: True
 waiting again: ['broken']
 """,
     "partial_degradation": """\

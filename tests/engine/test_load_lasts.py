@@ -99,6 +99,22 @@ def test_followers_see_each_row(pages: journal.Journal, n: int) -> None:
     ]  # fmt: skip
 
 
+def test_a_compacted_log_has_what_was_loaded(store: journal.Store) -> None:
+    """As long as a row of it is the last change of its key; a load that is wholly outdated goes."""
+    pages = store.journal("compacted", compact=True, segment_bytes_max=1 << 16)
+    pages.load([many(1500)], once=("gone", 1))
+    pages.load([many(1500)], once=("stays", 1), on_conflict="replace")
+    pages.put_many([journal.Put(f"k{i}", "later") for i in range(1, 1500)])
+    for _ in range(3):  # what two checkpoints have passed may be compacted
+        pages.put("k1", "last")
+        store.checkpoint()
+    compacted = pages.compact()
+    assert compacted.records_after < compacted.records_before
+    last = {event.key: event.data for event in pages.feed(live=False)}
+    assert last == {entry.key: entry.data for entry in pages.scan()}
+    assert last["k0"] == 0 and pages.load([], once=("gone", 1)).is_repeated
+
+
 def test_old_data_is_kept_with_log_old(store: journal.Store) -> None:
     """Where a row met an entry."""
     pages = store.journal("old", log_old=True)

@@ -10,6 +10,7 @@ import pytest
 import journal
 from journal.client.journal import RemoteJournal
 from journal.client.store import RemoteStore
+from journal.daemon.peer import steady_ms
 from journal.daemon.server import Server
 
 
@@ -19,7 +20,7 @@ def cut(server: Server) -> None:
 
     def run() -> None:
         for peer in list(server.hub.peers.values()):
-            peer._hear(b"", 0)
+            peer._hear(b"", steady_ms())
             peer.close()
         done.set()
 

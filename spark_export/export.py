@@ -15,6 +15,7 @@ import logging
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from journal.core.cursor import Cursor
@@ -106,10 +107,16 @@ def export(
         return manifest
 
 
+def _hold(hold: str, pages: AnyJournal) -> None:
+    """From before the snapshot on the log is held."""
+    if hold not in {feed.name for feed in pages.feeds()}:
+        pages.feed(consumer=hold, start="END", live=False).close()
+
+
 def _move_hold(store: AnyStore | str | os.PathLike[str], place: Place, hold: str, cursor: Cursor) -> None:
     """Only now: as long as the export could fail, the next one might have to be since the one before it."""
     try:
-        with opened_place(store, place) as pages:
+        with opened_place(store, place, is_written=True) as pages:
             pages.mark_feed(hold, cursor)
     except JournalError as e:
         log.warning("hold_not_moved", extra={"consumer": hold, "cursor": str(cursor), "reason": str(e)})
@@ -224,7 +231,7 @@ class _Job:
                 partitions=partitions,
                 part_rows=PART_ROWS,
                 top=SparkFiles.getRootDirectory(),
-                before=self._before,
+                before=None if self._hold is None else partial(_hold, self._hold),
                 then=self._then,
             )
             rows = self._rows(shot)
@@ -256,11 +263,6 @@ class _Job:
                 base64=encoded,
                 files=files,
             )
-
-    def _before(self, pages: AnyJournal) -> None:
-        """From before the snapshot on the log is held, if it is to be."""
-        if self._hold is not None and self._hold not in {feed.name for feed in pages.feeds()}:
-            pages.feed(consumer=self._hold, start="END", live=False).close()
 
     def _then(self, pages: AnyJournal, cursor: Cursor) -> None:
         if self._after is not None:

@@ -134,12 +134,12 @@ def kept_for(
     """
     Take a snapshot, and keep it for as long as `held`. The store is closed again at once, unless a daemon keeps the rows.
 
-    before, then     what is to be done with the open journal before it is taken, and after, with its cursor
+    before, then     what is to be done with the open journal before it is taken, which may change it; and after, with its cursor
     """
     directory = tempfile.mkdtemp(prefix="journal-snapshot-", dir=top)  # 0700 (H1)
     held.callback(shutil.rmtree, directory, ignore_errors=True)
     with contextlib.ExitStack() as opened:
-        pages = opened.enter_context(opened_place(store, place))
+        pages = opened.enter_context(opened_place(store, place, is_written=before is not None))
         if before is not None:
             before(pages)
         shot = snapshot_of(pages, directory)

@@ -1,7 +1,7 @@
 """
 From a path or an address to an open store, whoever owns it.
 
-    nobody owns it            it is opened here, for as long as it takes
+    nobody owns it            reads look at it when it was closed cleanly; else it is opened here, for as long as it takes
     a daemon owns it          it is asked
     another process owns it   reads look at what the last checkpoint committed; writes are refused, with what to do
 
@@ -39,8 +39,22 @@ AnyJournal = journal.Journal | RemoteJournal
 @contextlib.contextmanager
 def opened_to_read(place: Place) -> Iterator[AnyJournal]:
     """The journal, from the newest state that can be had."""
-    with _opened(place, is_look_enough=True) as store:
-        yield existing(store, place)
+    with contextlib.ExitStack() as held:
+        whole = None if place.is_address else _whole(place, held)
+        yield existing(held.enter_context(_opened(place, is_look_enough=True)), place) if whole is None else whole
+
+
+def _whole(place: Place, held: contextlib.ExitStack) -> AnyJournal | None:
+    """A look at a journal that was closed cleanly: to open it would read all of it twice, to check it and to close it."""
+    with contextlib.ExitStack() as looking:
+        try:
+            pages = looking.enter_context(looked_at(place))
+        except StoreLocked:
+            return None  # it is open in this process; if it is served, its daemon can be asked
+        if isinstance(pages, journal.Journal) and pages.shows_all:
+            held.push(looking.pop_all())
+            return pages
+    return None
 
 
 @contextlib.contextmanager
@@ -110,12 +124,14 @@ def _path_of(store: AnyStore | str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def opened_place(store: AnyStore | str | os.PathLike[str], place: Place) -> Iterator[AnyJournal]:
-    """The journal to read, of a store that is open and stays so, or of one that is opened for the time of the block."""
+def opened_place(
+    store: AnyStore | str | os.PathLike[str], place: Place, *, is_written: bool = False
+) -> Iterator[AnyJournal]:
+    """The journal, of a store that is open and stays so, or of one that is opened for the time of the block, to read or to write."""
     if isinstance(store, AnyStore):
         yield existing(store, place)
     else:
-        with opened_to_read(place) as pages:
+        with opened_to_write(place) if is_written else opened_to_read(place) as pages:
             yield pages
 
 

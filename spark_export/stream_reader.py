@@ -15,7 +15,7 @@ F5  Changes that are gone are an error with the oldest cursor that is left, neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PART_ROWS = 100_000
 """Changes that a task reads, about a second's work."""
+PAGE_ROWS = 50_000
+"""Changes that are read while the store is open."""
 Offset = dict[str, str]
 
 
@@ -110,9 +112,16 @@ class _Changes:
         if not isinstance(partition, ChangesPart):
             return  # Spark's stand-in for an empty list of parts
         arrow = to_arrow_schema(self._schema, timezone="UTC")
-        with told(), opened_to_read(partition.place) as pages:
-            events = pages.changes(Cursor.parse(partition.after), Cursor.parse(partition.until))
-            yield from batches_of(events, arrow, self._options.decode)
+        after, until = Cursor.parse(partition.after), Cursor.parse(partition.until)
+        is_over = False
+        while not is_over:
+            # The store is not held while Spark takes its time with a batch, or forgets to ask for the next one.
+            with told(), opened_to_read(partition.place) as pages:
+                events = list(islice(pages.changes(after, until), PAGE_ROWS))
+            is_over = len(events) < PAGE_ROWS
+            if events:
+                after = events[-1].cursor
+                yield from batches_of(events, arrow, self._options.decode)
 
 
 class ChangesReader(_Changes, DataSourceReader):

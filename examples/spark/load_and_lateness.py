@@ -16,7 +16,7 @@ import journal
 from journal.testing import ManualClock
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-STORE = Path("site.journal")
+STORE, REPORT = Path("site.journal").absolute(), Path("report").absolute()
 morning = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 chance, clock = random.Random(7), ManualClock(morning)
 
@@ -44,16 +44,16 @@ with journal.open(STORE, clock=clock, durability="interval") as store:
 import spark_export
 
 spark = spark_export.session(app="report")
-manifest = spark_export.export(STORE, "pages", "report/entries", spark=spark)
+manifest = spark_export.export(STORE, "pages", REPORT / "entries", spark=spark)
 changes = spark.read.format("journal").option("journal", "pages").option("changes", True).load(str(STORE))
-changes.write.mode("overwrite").parquet("report/changes")
+changes.write.mode("overwrite").parquet(str(REPORT / "changes"))
 now = datetime.fromtimestamp(morning / 1000 + 24 * 3600, UTC)
 print(f"{manifest.rows} entries wait")
 
 # %% The load ahead: what falls due in the next day, by the half hour
 from pyspark.sql import functions as f
 
-entries = spark.read.parquet("report/entries")
+entries = spark.read.parquet(str(REPORT / "entries"))
 kinds = f.when(f.col("priority") < 100, "important").when(f.col("priority") < 200, "usual").otherwise("slow")
 half_hour = f.window("process_date", "30 minutes").start
 ahead = (
@@ -66,7 +66,7 @@ ahead = (
 overdue = entries.where(f.col("process_date") < f.lit(now)).count()
 
 # %% Lateness: from the moment when an entry was due to the moment when a backend had it, for all claims of the last day; slow work may wait
-claims = spark.read.parquet("report/changes").where("verb = 'claim' and priority < 200")
+claims = spark.read.parquet(str(REPORT / "changes")).where("verb = 'claim' and priority < 200")
 seconds = f.expr("(unix_millis(timestamp) - unix_millis(process_date)) / 1000")
 late = (
     claims.where(f.col("timestamp") >= f.lit(now) - f.expr("interval 1 day"))
@@ -115,6 +115,6 @@ for panel in (above, below):
     panel.xaxis.set_major_locator(dates.HourLocator(byhour=range(0, 24, 3), tz=UTC))
     panel.margins(x=0)
     panel.spines[["top", "right"]].set_visible(False)
-figure.savefig("report/load_and_lateness.png", dpi=120)
+figure.savefig(REPORT / "load_and_lateness.png", dpi=120)
 plt.close(figure)
 print("report/load_and_lateness.png")

@@ -31,7 +31,7 @@ BATCH = 256
 class _Feed:
     """A feed of a connection."""
 
-    __slots__ = ("feed", "is_at_end", "is_called", "is_pushed", "last", "number", "peer")
+    __slots__ = ("feed", "is_at_end", "is_called", "is_pushed", "is_reading", "last", "number", "peer")
 
     def __init__(self, peer: Peer, number: int, feed: OpenFeed, *, is_pushed: bool) -> None:
         self.peer = peer
@@ -39,6 +39,8 @@ class _Feed:
         self.feed = feed
         self.is_pushed = is_pushed
         self.is_called = False
+        self.is_reading = False
+        """A worker's thread has it."""
         self.is_at_end = False
         """Its end was pushed: it stays open for acknowledgements, and for who asks for what has come since."""
         self.last: list[Any] | None = None
@@ -99,7 +101,20 @@ class Feeding:
 
     def _next(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         found = self._found(peer, parameters)
+        if found.is_reading:
+            return {"events": [], "is_end": False}
         events, is_end = found.feed.next(parameters["n"])
+        if not events and found.feed.is_large:
+            found.is_reading = True
+            return self._hub.later(
+                peer, number, "FEED_NEXT", found.feed.read_large, lambda _: self._read(found, parameters["n"])
+            )
+        return {"events": events, "is_end": is_end}
+
+    def _read(self, found: _Feed, n: int) -> Any:
+        """A large record was read for a FEED_NEXT."""
+        found.is_reading = False
+        events, is_end = found.feed.next(n)
         return {"events": events, "is_end": is_end}
 
     def _ack(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
@@ -144,10 +159,19 @@ class Feeding:
             if found.is_pushed:
                 self._news(found)
 
+    def _read_large(self, found: _Feed) -> None:
+        """On a worker's thread."""
+        found.feed.read_large()
+        self._hub.loop.call(partial(self._have_read, found))
+
+    def _have_read(self, found: _Feed) -> None:
+        found.is_reading = False
+        self._news(found)
+
     def _push(self, found: _Feed) -> None:
         found.is_called = False
         connection = found.peer.connection
-        if found.is_at_end or self._of.get(found.peer, {}).get(found.number) is not found:
+        if found.is_reading or found.is_at_end or self._of.get(found.peer, {}).get(found.number) is not found:
             return
         room = min(connection.credit(found.number), BATCH)
         if room < 1:
@@ -161,6 +185,10 @@ class Feeding:
                 found.last = [error_to(e)]
             else:
                 found.last = [None] if is_end else None
+                if not items and found.feed.is_large:
+                    found.is_reading = True
+                    self._hub.work(partial(self._read_large, found))
+                    return
         if found.last is not None and len(items) < room:
             items = [*items, *found.last]  # F2
         if items:

@@ -3,13 +3,14 @@ Feeds over the wire: one that is open, for a connection.
 
 Events are the bytes that the log has (journal.net.values): the daemon does not look into them.
 
-O1  Opening and closing may wait for the disk: on a thread that may. All else waits for nothing.
+O1  Opening, closing and reading a large record may wait for the disk: on a thread that may. All else waits for nothing.
 O2  What `next` and `ready` give together fits into a frame.
 O3  A feed that waits for acknowledgements tells its owner when they have come, as it does of news.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,11 @@ from journal.daemon.columns import text_bytes
 from journal.daemon.served import Served
 from journal.engine.feed import UNACKED_MAX
 from journal.engine.polling import PolledFeed
-from journal.errors import Unacknowledged
+from journal.errors import JournalError, Unacknowledged
 from journal.net.auth import Grant
 from journal.net.values import cursor_to, event_to
+
+log = logging.getLogger("journal.daemon")
 
 EVENT_BYTES = 160
 """What the columns of fixed width and the heads of all take at most."""
@@ -85,6 +88,18 @@ class OpenFeed:
     def is_over(self) -> bool:
         """Whether there will be no more."""
         return self._polled.is_over
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a record comes next that `read_large` must read first."""
+        return self._polled.is_large
+
+    def read_large(self) -> None:
+        """Read a large record; it may take long (O1). What fails is told by what asks next."""
+        try:
+            self._polled.read_large()
+        except (JournalError, OSError) as e:
+            log.warning("feed_read_failed error=%s", e)
 
     def next(self, n: int) -> tuple[list[Any], bool]:
         """FEED_NEXT: the events that are there, up to n, and whether it was the end; Unacknowledged as in the library."""

@@ -15,15 +15,16 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice
+from itertools import accumulate, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from journal.core.blocks import BLOCK_BYTES, BLOCK_ROWS, Block, KeyRange
+from journal.core.keys import PRIMARY_BYTES
 from journal.engine.files import open_file, storage_error
-from journal.engine.lmdbfile import LmdbCopy, check_before_open, file_digest
+from journal.engine.lmdbfile import LmdbCopy, check_before_open, file_digest, peeked_keys
 from journal.errors import NotFound, StoreDamaged
 
 STEP = 256
@@ -32,6 +33,7 @@ STEP_BYTES = 256 << 10
 """… so that they have about so many bytes."""
 SAMPLES = 64
 """So many keys are looked at for each part that is asked for: parts differ by a few hundredths."""
+PEEK_ROWS_MIN = 100_000
 _CHECKED_MAX = 1024
 
 
@@ -85,11 +87,21 @@ def opened(copy: Copied) -> Iterator[LmdbCopy]:
                 shared.file.close()
 
 
+def note(copy: Copied) -> Copied:
+    """The digest was taken just now, in this process: it need not be compared here."""
+    _checked[copy.path] = _state(copy, os.stat(copy.path))
+    return copy
+
+
+def _state(copy: Copied, found: os.stat_result) -> tuple[int | None, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, copy.digest
+
+
 def _check(copy: Copied) -> None:
     path = Path(copy.path)
     try:
         found = os.stat(path)
-        state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, copy.digest)
+        state = _state(copy, found)
         if _checked.get(copy.path) == state:
             return
         check_before_open(path, None, is_live=True)
@@ -119,10 +131,14 @@ def sampled(copies: Sequence[Copied], ranges: Sequence[KeyRange], count: int) ->
     for copy in copies:
         with opened(copy) as file, file.env.begin() as txn:
             cursor = txn.cursor(db=file.entries)
+            peeked = _peeked(copy, ranges, copy.size // stride)
+            samples += peeked
             for low, high in ranges:
                 if not cursor.set_range(low) or cursor.key() >= high:
                     continue
                 used.add((low, high))
+                if peeked:
+                    continue
                 names: Any = cursor.iternext(keys=True, values=False)
                 key: bytes | None = next(names)
                 while key is not None and key < high:
@@ -130,6 +146,22 @@ def sampled(copies: Sequence[Copied], ranges: Sequence[KeyRange], count: int) ->
                     key = next(islice(names, stride - 1, None), None)
     samples.sort()
     return samples, [each for each in ranges if each in used]
+
+
+def _peeked(copy: Copied, ranges: Sequence[KeyRange], wanted: int) -> list[bytes]:
+    """
+    About so many keys of a large file, of which those in the ranges are left, from some of its pages: a walk over a million keys takes a
+    quarter of a second. None when they tell too little, as when nearly all pages are those of large values.
+    """
+    if copy.size < PEEK_ROWS_MIN:
+        return []
+    found = sorted(peeked_keys(Path(copy.path), PRIMARY_BYTES, 4 * wanted))
+    if len(found) < wanted:
+        return []
+    keys = [key for key, _ in found]
+    so_far = list(accumulate(number for _, number in found))  # a page that is half empty counts half
+    keys = [keys[bisect_right(so_far, so_far[-1] * number // wanted)] for number in range(wanted)]
+    return [key for low, high in ranges for key in keys[bisect_left(keys, low) : bisect_left(keys, high)]]
 
 
 def read_blocks(

@@ -25,6 +25,7 @@ from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
 from journal.engine.loading import Loading
+from journal.engine.look import Look
 from journal.engine.namespaces import OWN, Namespaces
 from journal.engine.peers import FLAG as DRIFT
 from journal.engine.peers import Peers
@@ -178,6 +179,15 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     def schema(self) -> Schema | None:
         """All fields that the data may have: the union over the generations that are left."""
         return self._p.generations.union()
+
+    @property
+    def shows_all(self) -> bool:
+        """
+        Whether reading shows all that has happened. A store that was opened with readonly=True shows what its owner has committed:
+        that is all when the owner closed the journal, and nobody has opened it since.
+        """
+        p = getattr(self._p, "shared", self._p)  # a merged journal's files are those of all
+        return p.shows_all() if isinstance(p, Look) else True
 
     # -- durability ---------------------------------------------------------------------------------------------------
 

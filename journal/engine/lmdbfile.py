@@ -37,6 +37,11 @@ WALK_BYTES_MAX = 4 << 20
 DIGEST_BYTES_MAX = 4 << 30
 _MAGIC = 0xBEEFC0DE
 _CHUNK = 1 << 20
+_PAGE_HEAD = struct.Struct("=10xHHHH")
+"""Of a page: its flags, where its free room begins and ends, and the place of its first node."""
+_NODE = struct.Struct("=HHHH")
+"""Of a node: the size of its data (low, high), its flags, the size of its key, which follows."""
+_LEAF = 0x02
 
 
 LmdbError = lmdb.Error
@@ -170,6 +175,27 @@ class LmdbCopy:
     def close(self) -> None:
         """Close it; transactions that are open end."""
         self.env.close()
+
+
+def peeked_keys(path: Path, key_bytes: int, count: int) -> list[tuple[bytes, int]]:
+    """
+    Keys of this size from leaf pages all over a copy, one of each page that is looked at, with the number of keys of that page; at
+    most `count`. For estimates: what looks like such a page is taken for one, whichever sub-database it is of.
+    """
+    found: list[tuple[bytes, int]] = []
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        pages = os.fstat(fd).st_size // PAGE
+        for number in range(2, pages, max(1, pages // count)):
+            page = os.pread(fd, PAGE, number * PAGE)
+            flags, lower, _, node = _PAGE_HEAD.unpack_from(page)
+            key_at = node + _NODE.size
+            is_leaf = flags == _LEAF and lower >= _PAGE_HEAD.size and key_at + key_bytes <= PAGE
+            if is_leaf and _NODE.unpack_from(page, node)[3] == key_bytes:
+                found.append((page[key_at : key_at + key_bytes], (lower - _PAGE_HEAD.size) // 2 + 1))
+    finally:
+        os.close(fd)
+    return found
 
 
 def write_copy(path: Path, rows: dict[bytes, Iterator[list[tuple[bytes, bytes]]]], map_bytes: int) -> None:

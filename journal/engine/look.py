@@ -36,8 +36,9 @@ class Look(Pipeline):
         keeper: Keeper,
         time: EngineTime,
         generations: Callable[[], list[Kept]],
+        was_closed: Callable[[], bool],
     ) -> None:
-        """`generations` looks into the catalog, on the keeper."""
+        """`generations` and `was_closed` look into the catalog, on the keeper."""
         super().__init__(
             top, name, settings, kept=keeper.call(generations), keeper=keeper, time=time, opening=0, level=NONE,
             claim_level=NONE, sync_s=0, map_bytes=MAP_BYTES,
@@ -45,6 +46,7 @@ class Look(Pipeline):
         self.is_writable = False
         self.timer_at = NEVER
         self._look = generations
+        self._was_closed = was_closed
         self._opened: dict[int, Rows] = {}
         self._gone: list[Rows] = []
         """Those that the catalog does not name any more, and that are to be closed."""
@@ -71,6 +73,10 @@ class Look(Pipeline):
         if self.order != kept[-1].order:
             self.order = kept[-1].order
             self.log = self.log_of(self.order)
+
+    def shows_all(self) -> bool:
+        """Whether nothing has happened that is not committed: the last owner closed the journal, and nobody has opened it since."""
+        return self.keeper.call(self._was_closed)
 
     def enter(self) -> int:
         """Look at what is committed now."""

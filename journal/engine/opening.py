@@ -87,6 +87,11 @@ class Opening:
         self.catalog.renew()
         return self.listed(name).generations
 
+    def _was_closed(self, name: str) -> bool:
+        """For one who looks: whether the rows are as a clean close left them (catalog A2)."""
+        self.catalog.renew()
+        return bool(self.listed(name).digests)
+
     def is_merged(self, name: str) -> bool:
         """Whether a journal of the catalog is a merged one."""
         return self.listed(name).settings.merged
@@ -111,7 +116,10 @@ class Opening:
         top = self.path / name
         if self.is_readonly:
             kind = MergedLook if name == MERGED else Look
-            return kind(top, name, settings, keeper=self.keeper, time=self.time, generations=partial(self._look, name))
+            return kind(
+                top, name, settings, keeper=self.keeper, time=self.time, generations=partial(self._look, name),
+                was_closed=partial(self._was_closed, name),
+            )  # fmt: skip
         if listed is None:
             listed = Listed(settings, [Kept(1, self.time.now(), None, True, True, declared(settings))], {})
             self._create(name, listed)

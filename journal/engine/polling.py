@@ -16,6 +16,8 @@ from journal.core.events import Event
 from journal.engine.feed import Feed
 from journal.errors import Invalid, Unacknowledged
 
+LARGE_BYTES = 4 << 20
+"""A record with more bytes, of a load, takes as long to read as it takes: `read_large` does that, on another thread."""
 BLOCKS = 1
 """Read at a time from a log that others share: some milliseconds, also when none of it is for this feed."""
 
@@ -40,6 +42,9 @@ class PolledFeed:
         self.feed = feed
         self.is_over = False
         """There will be no more: all was delivered of a feed that is not live, or the feed or its store was closed."""
+        self.is_large = False
+        """The last `take` has ended before a record that `read_large` must read, which it has not called back for."""
+        feed._tail.large_bytes = LARGE_BYTES
         self._news = feed._news = _News(callback)
         feed._blocks = BLOCKS
         p = feed._p
@@ -57,7 +62,7 @@ class PolledFeed:
         feed = self.feed
         found: list[Event] = []
         left = room
-        self.is_over = False
+        self.is_over = self.is_large = False
         self._news.clear()
         feed._is_busy = True
         try:
@@ -77,6 +82,15 @@ class PolledFeed:
             feed._is_busy = False
         return found
 
+    def read_large(self) -> None:
+        """Read what the last `take` has ended before (`is_large`), on any thread, while no other one takes."""
+        feed = self.feed
+        feed._is_busy = True
+        try:
+            feed._tail.read_large()
+        finally:
+            feed._is_busy = False
+
     def _goes_on(self, has_some: bool) -> bool:
         """Whether there is something to deliver now, in the feed's page."""
         feed = self.feed
@@ -94,6 +108,9 @@ class PolledFeed:
                 raise
             if page:
                 feed._page = iter(page)
+            elif feed._tail.is_large:
+                self.is_large = True
+                return False
             elif feed._tail.is_cut:
                 self._news.set()  # to be asked again, when others have had their turn
                 return False

@@ -27,7 +27,7 @@ import msgpack
 
 from journal.core.cursor import Cursor
 from journal.core.schema import Schema
-from journal.engine.copied import Copied
+from journal.engine.copied import Copied, note
 from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
 from journal.engine.rooms import Room
@@ -241,7 +241,7 @@ class _Reader:
             digest = digest_of(path)
         except OSError as e:
             raise storage_error(e, f"cannot copy rows to {path}") from e
-        return Copied(str(path), digest, self.size)
+        return note(Copied(str(path), digest, self.size))
 
     def _own(self, name: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """The rows of a merged journal in a sub-database, without the name (H3)."""

@@ -89,6 +89,9 @@ class Tail:
         """Ends of generations that were passed, with the cursor before the next change; for the caller to clear."""
         self.is_cut = False
         """The last page ended before all was read that it might have held."""
+        self.large_bytes = RECORD_BYTES_MAX
+        """A record with more bytes is left by `page`, which says so (`is_large`), for who has the time to `read_large`."""
+        self.is_large = False
         self.passed: list[Run] = []
         """Changes that have no event for this reader, in order; for the caller to clear."""
         self._p = p
@@ -111,7 +114,7 @@ class Tail:
     def page(self, blocks: int = -1) -> list[Event]:
         """The next events; none when there is nothing more to see now, or when so many blocks have none (`is_cut`)."""
         has_looked = False
-        self.is_cut = False
+        self.is_cut = self.is_large = False
         while True:
             if events := list(islice(self._events, PAGE_EVENTS)):
                 self.at = events[-1].cursor
@@ -129,7 +132,16 @@ class Tail:
                 self.is_cut = True
                 return []
             self._read()
+            if self.is_large:
+                self.is_cut = True
+                return []
             blocks -= 1
+
+    def read_large(self) -> None:
+        """Read the record that the last page has left; the next page begins with it. What fails is left to that page."""
+        large, self.large_bytes = self.large_bytes, RECORD_BYTES_MAX
+        self._read()
+        self.large_bytes = large
 
     def _look(self) -> tuple[int, int]:
         """The last offset to see in the generation that is read, and how far its open segment is written."""
@@ -205,6 +217,9 @@ class Tail:
         if len(buffer) >= HEAD.size:
             need = HEAD_BYTES + HEAD.unpack_from(buffer)[1]
             if len(buffer) < need <= RECORD_BYTES_MAX:
+                self.is_large = need > self.large_bytes
+                if self.is_large:
+                    return
                 buffer = os.pread(self._fd, need + self._ahead, position)
         used = self._decode(buffer)
         if not used:

@@ -15,9 +15,11 @@ from journal.client.store import RemoteStore, connect
 from journal.core import staged
 from journal.daemon import loading
 from journal.daemon.server import Server
+from journal.engine import polling
 from journal.engine.staging import LOADS
 from journal.loads import PartWriter, encode_block
 from tests.client.test_feed import cut
+from tests.daemon.wire import Wire
 from tests.engine.loads import block, counts, many, shown
 
 
@@ -197,3 +199,29 @@ def test_a_part_is_written_in_pieces(far_pages: RemoteJournal) -> None:
     part.close()
     assert max(sizes) == staged.PIECE_BYTES and len(sizes) > 1
     assert load.commit(["x"]).inserted == 60_000
+
+
+def test_feeds_bring_what_was_loaded(
+    server: Server, far_pages: RemoteJournal, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pushed or asked for, while a worker's thread reads the record of the load."""
+    monkeypatch.setattr(polling, "LARGE_BYTES", 300_000)
+    with far_pages.feed(live=True) as live:
+        far_pages.put("a")
+        assert next(live).key == "a"
+        far_pages.load([many(4000)], once=("n", 1))
+        far_pages.put("z")
+        keys = [next(live).key for _ in range(4001)]
+    assert {*keys[:-1]} == {f"k{i}" for i in range(4000)} and keys[-1] == "z"
+    with far_pages.feed(live=False) as feed:
+        assert [event.key for event in feed] == ["a", *keys]
+    with Wire(server.addresses[0]) as wire:
+        wire.welcome()
+        number = wire.call("FEED_OPEN", "pages", live=False)["subscription"]
+        found: list[Any] = []
+        is_end = False
+        while not is_end:
+            reply = wire.call("FEED_NEXT", "pages", subscription=number, n=1000)
+            found += reply["events"]
+            is_end = reply["is_end"]
+    assert len(found) == 4002

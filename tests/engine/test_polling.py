@@ -10,10 +10,12 @@ import pytest
 import journal
 from journal import Cursor
 from journal.core.events import Event
+from journal.engine import polling
 from journal.engine.feed import Feed
 from journal.engine.polling import PolledFeed
 from tests.engine.following import SMALL, fill_segments, put
 from tests.engine.helpers import must_end
+from tests.engine.loads import many
 
 ROOM = 1 << 20
 
@@ -171,3 +173,38 @@ def test_a_sync_calls(tmp_path: Path) -> None:
         must_end(called.wait)
         assert [event.key for event in polled.take(1, ROOM, one)] == ["a"]
         polled.close()
+
+
+def test_a_large_record_is_left_for_who_has_time(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load is not read by who cannot wait; when somebody has read it, it is delivered as all else."""
+    monkeypatch.setattr(polling, "LARGE_BYTES", 300_000)
+    put(pages, "a")
+    pages.load([many(4000)], once=("n", 1))
+    put(pages, "z")
+    asker = Asker(pages.feed(live=False))
+    assert asker.keys() == ["a"] and asker.polled.is_large and not asker.polled.is_over
+    assert asker.keys() == [] and asker.polled.is_large and asker.calls == 0
+    must_end(asker.polled.read_large)
+    found = asker.keys(5000)
+    assert not asker.polled.is_large and {*found} == {*(f"k{i}" for i in range(4000)), "z"} and len(found) == 4001
+    assert asker.keys() == [] and asker.polled.is_over
+    asker.polled.close()
+
+
+def test_a_large_record_that_cannot_be_read_is_told(
+    store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who asks, not by who reads ahead."""
+    monkeypatch.setattr(polling, "LARGE_BYTES", 300_000)
+    pages.load([many(4000)])
+    asker = Asker(pages.feed())
+    assert asker.keys() == [] and asker.polled.is_large
+    real = asker.feed._tail._decode
+    monkeypatch.setattr(asker.feed._tail, "_decode", lambda buffer: 0)
+    asker.polled.read_large()  # it looks for another file first
+    with pytest.raises(journal.LogDamaged):
+        asker.polled.read_large()
+    with pytest.raises(journal.LogDamaged):
+        asker.keys()
+    monkeypatch.setattr(asker.feed._tail, "_decode", real)
+    asker.polled.close()

@@ -34,7 +34,11 @@ def test_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
 
 def _here(block: str, place: Path) -> str:
     """Spark's Java has a directory of its own, that of the tests: paths are made whole."""
-    return re.sub(r"(?<=['\"])(?:work\.journal|exports/\w+)(?=['\"])", lambda match: str(place / match[0]), block)
+    return re.sub(
+        r"(?<=['\"])(?:work\.journal|exports/\w+|checkpoints/\w+|warehouse)(?=['\"])",
+        lambda match: str(place / match[0]),
+        block,
+    )
 
 
 def test_every_code_is_in_the_document() -> None:

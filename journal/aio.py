@@ -272,6 +272,12 @@ class AsyncJournal(_AsyncFollowing):
         return self._wrapped.schema
 
     @property
+    def shows_all(self) -> bool:
+        """Whether reading shows all that has happened; see Journal.shows_all."""
+        found: bool = self._wrapped.shows_all
+        return found
+
+    @property
     def durable_cursor(self) -> Any:
         """The last change that is on disk; over a connection it waits for the answer."""
         return self._wrapped.durable_cursor

@@ -87,7 +87,9 @@ class Ear:
 
     def _after_fork_in_child(self) -> None:
         """Whoever held a lock, slept or listened is not here."""
-        self._lock = threading.Lock()
+        self._lock = (
+            threading.RLock()
+        )  # a worker that nobody holds any more leaves when it is collected, in whatever this thread does
         self._places: dict[str, Place] = {}
         self._thread: Listening | None = None
 

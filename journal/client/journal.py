@@ -77,6 +77,11 @@ class RemoteJournal(RemoteLog):
         return self._ask(keeping.schema(self.name))
 
     @property
+    def shows_all(self) -> bool:
+        """Whether reading shows all that has happened: a daemon has its store open, so it does."""
+        return True
+
+    @property
     def durable_cursor(self) -> Cursor:
         """The last change that is on disk."""
         return self._ask(following.durable_cursor(self.name))

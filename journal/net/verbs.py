@@ -370,10 +370,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 NOT_COMMANDS: dict[str, str] = {
     "name": "a client knows what it asks about",
     "schema": "stands in SETTINGS",
+    "shows_all": "a daemon shows all; a look at a store's files may not",
     "now": "PING tells the daemon's time",
     "measure_drift": "the daemon measures, with what PING carries",
     "load": "LOAD_BEGIN, LOAD_PART for each piece, LOAD_COMMIT",
-    "shows_all": "a daemon has its store open, and shows all",
     "wake": "wakes threads of one process",
     "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
 }

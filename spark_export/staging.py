@@ -30,7 +30,7 @@ from journal.errors import JournalError, StorageError
 from journal.loads import PartWriter
 from spark_export.options import Place
 from spark_export.problems import STAGING, STORE_UNREACHABLE, coded, problem
-from spark_export.stores import AnyJournal, connected, existing
+from spark_export.stores import AnyJournal, connected, existing, told_all
 from spark_export.write_options import WriteOptions
 
 STALE_S = 86_400
@@ -128,7 +128,7 @@ class Staging:
 
 def begin(options: WriteOptions, *, is_made_by_tasks: bool = False) -> Staging:
     """A place for the parts of a new load (S4)."""
-    place = options.place
+    place = told_all(options.place)
     if place.is_address:
         try:
             with connected(place.path, place) as store:

@@ -29,7 +29,7 @@ from spark_export.change_options import ChangeOptions
 from spark_export.changes import batches_of, change_columns
 from spark_export.options import Place
 from spark_export.problems import OPTION_INVALID, SCHEMA_GIVEN, problem, told
-from spark_export.stores import AnyJournal, looked_at, opened_to_read, opened_to_write
+from spark_export.stores import AnyJournal, looked_at, opened_to_read, opened_to_write, told_all
 from spark_export.structs import same_columns, struct_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Changes:
                     bounds.append(at)
         if bounds[-1] != until:
             bounds.append(until)
-        return [ChangesPart(place, str(a), str(b)) for a, b in pairwise(bounds)]
+        return [ChangesPart(told_all(place), str(a), str(b)) for a, b in pairwise(bounds)]
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, ChangesPart):

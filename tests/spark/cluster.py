@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import spark_export
 from tests.spark.listening import family, is_loopback, listening
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
-    """Read from the files and through the daemon, and export; on which executors."""
+    """Read from the files and through the daemon, export, load and stream; on which executors."""
     spark = spark_export.session(
         app="cluster",
         master=master,
@@ -32,9 +36,28 @@ def run(master: str, store: str, address: str, out: str) -> dict[str, object]:
         done = spark_export.export(store, "pages", f"{out}/full", spark=spark)
         found["exported"] = done.rows
         found["read back"] = spark.read.parquet(f"{out}/full").count()
+        if address:
+            found["loaded"] = spark_export.load(
+                spark.read.parquet(f"{out}/full").repartition(4), address, "copies"
+            ).inserted
+            found["streamed"] = _stream(spark, address, out)
         return found
     finally:
         spark.stop()
+
+
+def _stream(spark: SparkSession, address: str, out: str) -> int:
+    """From the changes of one journal into another, through the daemon; how many rows."""
+    reader = (
+        spark.readStream.format("journal").option("journal", "pages").option("changes", True).option("partitions", 4)
+    )
+    puts = reader.load(address).where("op = 'insert'").selectExpr("concat('again-', key) as key", "data")
+    writer = (
+        puts.writeStream.format("journal").option("journal", "copies").option("checkpointLocation", f"{out}/checkpoint")
+    )
+    query = writer.trigger(availableNow=True).start(address)
+    assert query.awaitTermination(300)
+    return sum(progress.numInputRows for progress in query.recentProgress)
 
 
 def _executor(_: int) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 600
+TIMEOUT_S = 1200
 """For one test with the start of the session; a hang is found all the same."""
 
 

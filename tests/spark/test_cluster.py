@@ -24,8 +24,10 @@ SECRET = "0123456789abcdef" * 4
 def jobs(master: str, store: journal.Store, place: Path) -> dict[str, object]:
     """What the jobs found, run by a driver of their own; the driver has the token, and executors get it from there."""
     store.journal("pages").put_many([journal.Put(f"k{n:02}", n) for n in range(ROWS)])
+    copies = store.journal("copies")
     store.checkpoint()
-    with store.serve(tcp=[("127.0.0.1", 0)], tokens=parse_tokens(f"spark {SECRET} consume pages -")) as server:
+    tokens = parse_tokens(f"spark {SECRET} produce,consume pages,copies *")
+    with store.serve(tcp=[("127.0.0.1", 0)], tokens=tokens) as server:
         address = next(each for each in server.addresses if each.startswith("tcp:"))
         run = subprocess.run(
             [sys.executable, "-m", "tests.spark.cluster", master, str(store.path), address, str(place)],
@@ -33,16 +35,17 @@ def jobs(master: str, store: journal.Store, place: Path) -> dict[str, object]:
             env={**os.environ, "PYTHONPATH": str(ROOT), "JOURNAL_TOKEN": f"spark:{SECRET}"},
             capture_output=True,
             text=True,
-            timeout=540,
+            timeout=1100,
             check=False,
         )
     assert run.returncode == 0, run.stderr
+    assert {entry.key for entry in copies.scan()} == {f"{word}k{n:02}" for n in range(ROWS) for word in ("", "again-")}
     found: dict[str, object] = json.loads(run.stdout.splitlines()[-1])
     return found
 
 
 def check(found: dict[str, object]) -> None:
-    """All rows, from the files and through the daemon, in two executors; and nobody else can reach them."""
+    """All rows, from the files and through the daemon, there and back, in two executors; and nobody else can reach them."""
     rows = [[f"k{n:02}", str(n)] for n in range(ROWS)]
     assert found == {
         "files": rows,
@@ -51,6 +54,8 @@ def check(found: dict[str, object]) -> None:
         "executors": 2,
         "exported": ROWS,
         "read back": ROWS,
+        "loaded": ROWS,
+        "streamed": ROWS,
     }
 
 

@@ -25,16 +25,17 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from journal._runner import Crew as _Crew
 from journal._runner import Runner as _Runner
 from journal._runner import Wrapped as _Wrapped
 from journal._runner import verb as _verb
+from journal.aio_iterated import AsyncFeed as AsyncFeed
+from journal.aio_iterated import AsyncLease as AsyncLease
+from journal.aio_iterated import AsyncSubscription as AsyncSubscription
 from journal.aio_loads import AsyncLoadPart, AsyncLoadSession
-from journal.client.feed import RemoteFeed as Feed
 from journal.client.journal import RemoteJournal as Journal
-from journal.client.lease import RemoteLease as Lease
 from journal.client.merged import RemoteMergedJournals as MergedJournals
 from journal.client.remote import RemoteLog
 from journal.client.snapshot import RemoteSnapshot as Snapshot
@@ -50,114 +51,6 @@ from journal.errors import JournalError
 _END = object()
 CHANGES = 500
 """So many are read on the thread of the store at a time."""
-
-
-class AsyncLease(_Wrapped):
-    """A lease; `async with` is done when the block ends, and released when it raises."""
-
-    _wrapped: Any
-
-    done = _verb(Lease.done)
-    extend = _verb(Lease.extend)
-    release = _verb(Lease.release)
-    bury = _verb(Lease.bury)
-
-    def __getattr__(self, name: str) -> Any:
-        """key, data, token, version, deadline, start, priority, process_date, insertion_date, expiration, owner, …"""
-        return getattr(self._wrapped, name)
-
-    async def __aenter__(self) -> AsyncLease:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._wrapped)[1:]}"
-
-
-class _Iterated(_Wrapped):
-    """An iterator that is closed; `async for` waits on a thread of its own, `async with` closes it."""
-
-    _wrapped: Any
-
-    def __init__(self, wrapped: Any, runner: _Runner | _Crew, name: str) -> None:
-        super().__init__(wrapped, runner)
-        self._own = _Runner(f"next-{name}")
-        self._coming: asyncio.Task[Any] | None = None
-        """The next one; kept when who asked for it was cancelled, so that it is not lost."""
-
-    async def _next(self) -> Any:
-        if self._coming is None:
-            if self._wrapped.is_closed:
-                raise StopAsyncIteration
-            self._coming = asyncio.ensure_future(self._own.run(lambda: next(self._wrapped, _END)))
-        coming = self._coming
-        try:
-            found = await asyncio.shield(coming)
-        finally:
-            if coming.done():
-                self._coming = None
-        if found is _END:
-            raise StopAsyncIteration
-        return found
-
-    async def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
-        await self._runner.run(self._wrapped.close)
-        self._own.close()
-        if self._coming is not None:
-            found = await asyncio.gather(self._coming, return_exceptions=True)  # nobody asks for it any more
-            await self._unwanted(found[0])
-
-    async def _unwanted(self, found: Any) -> None:
-        """What came for somebody who was cancelled, when it was too late."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._wrapped)[1:]}"
-
-
-class AsyncFeed(_Iterated):
-    """A feed; `close` writes what was acknowledged. See journal.engine.feed for the rest."""
-
-    ack = _verb(Feed.ack)
-    fail = _verb(Feed.fail)
-
-    def __getattr__(self, name: str) -> Any:
-        """consumer, position, unacked, lag, is_redelivering, is_closed"""
-        return getattr(self._wrapped, name)
-
-    def __aiter__(self) -> AsyncFeed:
-        return self
-
-    async def __anext__(self) -> Event:
-        event = await self._next()
-        assert isinstance(event, Event)
-        return event
-
-
-class AsyncSubscription(_Iterated):
-    """Leases that a daemon pushes; see journal.client.subscription."""
-
-    def __aiter__(self) -> AsyncSubscription:
-        return self
-
-    async def __anext__(self) -> AsyncLease:
-        return AsyncLease(await self._next(), self._runner)
-
-    async def _unwanted(self, found: Any) -> None:
-        if isinstance(found, Lease):
-            await AsyncLease(found, self._runner).release(process_date=found.process_date)
 
 
 class AsyncSnapshot(_Wrapped):

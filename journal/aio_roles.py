@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Any
 
 from journal._runner import Runner, Wrapped, verb
-from journal.aio import AsyncJournal, AsyncLease
+from journal.aio import AsyncJournal
+from journal.aio_iterated import AsyncLease
 from journal.core.times import DurationLike
 from journal.engine.lease import Lease
 from journal.errors import JournalError, LeaseLost

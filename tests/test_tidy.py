@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "journal._open",
         "journal._runner",
         "journal.aio",
+        "journal.aio_iterated",
         "journal.aio_loads",
         "journal.aio_roles",
         "journal.testing",

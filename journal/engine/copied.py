@@ -3,7 +3,7 @@ Reading the copies that a snapshot is made of: their entries by ranges of primar
 the files.
 
 C1  A file is compared with its digest before LMDB maps it, once in a process: LMDB trusts its pages, and a bad one would
-    kill the process (lmdbfile D2).
+    kill the process (lmdbfile D2). A file that was written a moment ago, and not touched since, is what the digest was taken of.
 C2  LMDB opens a file once in a process: readers of several parts share it, and the last one closes it.
 C3  Entries of several generations come as one, in the order of work. No primary key is in two of them.
 """
@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import accumulate, islice
 from operator import itemgetter
 from pathlib import Path
+from time import time
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -34,6 +35,10 @@ STEP_BYTES = 256 << 10
 SAMPLES = 64
 """So many keys are looked at for each part that is asked for: parts differ by a few hundredths."""
 PEEK_ROWS_MIN = 100_000
+RACY_S = 0.05
+"""Who writes to a file within some ms of another write may leave its date as it was; that of a large one is older at its digest."""
+FRESH_S = 600
+"""So long a file is still in memory; to read it once more would tell nothing, and takes as long as a quarter of its rows."""
 _CHECKED_MAX = 1024
 
 
@@ -45,6 +50,8 @@ class Copied(NamedTuple):
     """Of all its bytes; None when it is too large for one."""
     size: int
     """How many entries it has."""
+    state: tuple[int | None, ...] = ()
+    """Of the file when it was written: which it is, and when it was changed last."""
 
 
 class _Opened:
@@ -88,9 +95,11 @@ def opened(copy: Copied) -> Iterator[LmdbCopy]:
 
 
 def note(copy: Copied) -> Copied:
-    """The digest was taken just now, in this process: it need not be compared here."""
-    _checked[copy.path] = _state(copy, os.stat(copy.path))
-    return copy
+    """The digest was taken just now: nobody needs to compare it for a while (C1)."""
+    found = os.stat(copy.path)
+    if time() - found.st_mtime < RACY_S:
+        return copy
+    return copy._replace(state=_state(copy, found))
 
 
 def _state(copy: Copied, found: os.stat_result) -> tuple[int | None, ...]:
@@ -102,7 +111,8 @@ def _check(copy: Copied) -> None:
     try:
         found = os.stat(path)
         state = _state(copy, found)
-        if _checked.get(copy.path) == state:
+        is_fresh = copy.state == state and 0 <= time() - found.st_mtime < FRESH_S
+        if is_fresh or _checked.get(copy.path) == state:
             return
         check_before_open(path, None, is_live=True)
         fd = open_file(path, os.O_RDONLY)

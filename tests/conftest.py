@@ -38,6 +38,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason.kwargs["reason"]))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With -n: one worker has all tests of Spark, which share a session. Not by xdist's groups: those of 3.8 do nothing with pytest 9."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSession(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid
+
+    return OneSession(config, log) if config.getvalue("dist") in ("load", "loadgroup") else None
+
+
 @pytest.fixture(autouse=True)
 def _merged(monkeypatch: pytest.MonkeyPatch) -> None:
     if not top.is_merged:

@@ -30,7 +30,6 @@ MISSING: dict[str, dict[str, str]] = {
     },
     "journal": {
         "measure_drift": "the daemon measures, with what PING carries",
-        "shows_all": "a daemon shows all; a look at a store's files may not",
     },
     "merged": {},
     "lease": {},

@@ -1,7 +1,7 @@
 """
 One Spark session for all tests of Spark in a process: it takes ten seconds to start, on a busy machine a minute.
 
-With pytest-xdist all of them run in one worker (the group "spark"), so that there is one Java at a time beside the other tests.
+With pytest-xdist all of them run in one worker (tests/conftest.py sees to it), so that there is one Java at a time beside the other tests.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ TIMEOUT_S = 1200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one worker, with time for a Java to start."""
+    """Each has time for a Java to start."""
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 

@@ -1,7 +1,8 @@
 """
 The sockets of a client, and the bytes that go over them.
 
-N1  `receive` waits at most LOOK_S, and only in the kernel: there is no poll before each read.
+N1  `receive` waits at most LOOK_S. It looks for a moment before it sleeps, as long as answers come in that moment: a processor that
+    has gone to sleep takes longer to wake up than a daemon takes to answer.
 N2  `send` never waits: what the socket does not take now stays with the caller.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+from os import sched_yield
 
 from journal.client.address import Address
 
@@ -17,6 +19,15 @@ LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
 LOOPBACK = "127.0.0.1"
 _READ_BYTES = 1 << 16
+LOOKS = 250
+"""
+How often it looks before it sleeps: 100 to 150 µs in all. With it a put at `interval` takes 72 to 120 µs on two virtual processors, and 140
+to 180 without: each of the two sleeps costs 30 to 50. Others who are ready to run go first.
+"""
+PATIENCE = 2
+"""After so many answers in a row that came later it sleeps at once..."""
+AGAIN = 1024
+"""...and tries again after so many."""
 _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
 
@@ -48,9 +59,30 @@ class Wire:
         """What was taken from the caller and not sent yet."""
         self._recv = connected.recv
         self._send = connected.send
+        poll = select.poll()
+        poll.register(connected, select.POLLIN)
+        self._poll = poll.poll
+        self._late = 0
+        """Answers in a row that came after the looks."""
+
+    def _look(self) -> None:
+        """Look for bytes for a moment (N1)."""
+        if self._late >= PATIENCE:
+            self._late += 1
+            if self._late < AGAIN:
+                return
+            self._late = PATIENCE - 1
+        poll = self._poll
+        for _ in range(LOOKS):
+            if poll(0):
+                self._late = 0
+                return
+            sched_yield()
+        self._late += 1
 
     def receive(self) -> bytes | None:
         """The bytes that come; waits for them a while (N1). None: there were none; empty: the other side has closed."""
+        self._look()
         try:
             return self._recv(_READ_BYTES)
         except (BlockingIOError, InterruptedError):

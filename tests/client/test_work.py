@@ -209,12 +209,14 @@ def test_lost_datagrams_cost_time_and_no_work(
         Worker(far.journal("pages"), done, consumer="one"),
         Worker(far.journal("pages"), done, consumer="two"),
     ):
-        for n in range(50):
+        for n in range(5000):  # how many datagrams there are is up to the daemon, and which are lost to chance
             pages.put(f"k{n}")
             assert done.get(timeout=WAIT_S) == f"k{n}"
+            (relay,) = relays
+            if n >= 50 and relay.has_dropped.is_set():
+                break
         assert done.empty() and pages.count() == 0
-        (relay,) = relays
-        assert relay.has_dropped.wait(60)
+        assert relay.dropped
         if share == 1.0:
             assert relay.passed == 0
 

@@ -121,8 +121,9 @@ def _held(top: Path) -> Iterator[bool]:
 
 def _remove_if_empty(top: Path) -> None:
     try:
-        with _held(top):
-            os.rmdir(top)
+        with _held(top) as is_there:
+            if is_there:  # else it is another one by now, which somebody else holds
+                os.rmdir(top)
     except OSError:
         return  # others have theirs there, or it is gone
 

@@ -113,10 +113,13 @@ import journal
 
 store = journal.open(sys.argv[1])
 store.journal("pages").put("a")
+is_up, tell = os.pipe()
 pid = os.fork()
 if pid == 0:
+    os.write(tell, b"!")
     os.read(int(sys.argv[2]), 1)  # outlives the parent
     os._exit(0)
+os.read(is_up, 1)  # it runs: what it inherited it has let go
 os._exit(0)
 """
 

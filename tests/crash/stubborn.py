@@ -133,7 +133,7 @@ class _Refusing:
         self._real = real
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("leases", "buried", "scan", "get", "durable_cursor"):
+        if name in ("leases", "buried", "scan", "get", "durable_cursor", "settings", "journals"):
             return getattr(self._real, name)
         return self._refuse
 

@@ -11,8 +11,10 @@ from journal.core.rows import encode_lease
 from journal.engine.rowsfile import Rows
 from journal.engine.state import State
 
-CARRY = 64
-"""Entries in one step: with 100 bytes each about as long as ten puts."""
+CARRY = 24
+"""
+Entries in one step. While thousands move, the p99 of puts at `full` is 2.6 times that of quiet ones; with 64 it is 3.2 to 3.7 times.
+"""
 LOOK_MAX = 4096
 
 

@@ -195,6 +195,8 @@ class Peer:
             self._hub.ended(self, event.error)
         elif type(event) is Opened:
             self._hub.opened(self, event.grant)
+            self._disarm()  # of the handshake: the next time is far away
+            self._arm()
         elif type(event) is Superseded:
             self._hub.superseded(event.connection, now)
 
@@ -225,14 +227,18 @@ class Peer:
         deadline = self.connection.deadline
         if deadline is None or self._armed_at <= deadline:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         self._armed_at = deadline
         self._timer = self._hub.loop.at(deadline / 1000, self._on_time)
 
-    def _on_time(self) -> None:
-        self._timer = None
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._armed_at = _UNARMED
+
+    def _on_time(self) -> None:
+        self._disarm()
         now = steady_ms()
         try:
             for event in self.connection.tick(now):
@@ -273,8 +279,7 @@ class Peer:
         if self.is_closed:
             return
         self.is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         if self._mask:
             self._hub.loop.forget(self._sock)
         self._sock.close()

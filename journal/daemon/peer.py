@@ -195,8 +195,7 @@ class Peer:
             self._hub.ended(self, event.error)
         elif type(event) is Opened:
             self._hub.opened(self, event.grant)
-            self._disarm()  # of the handshake: the next time is far away
-            self._arm()
+            self._disarm()  # the handshake is over; it is armed anew when the welcome is sent
         elif type(event) is Superseded:
             self._hub.superseded(event.connection, now)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("journal.daemon")
 
-READ_BYTES = 1 << 16
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _UNARMED = 1 << 62
 
@@ -111,7 +110,8 @@ class Peer:
         connection = self.connection
         while not self.is_closed and connection.wants_bytes:
             try:
-                data = self._sock.recv(READ_BYTES)
+                size = self._sock.recv_into(self._hub.buffer)
+                data = bytes(self._hub.view[:size])
             except _WOULD_BLOCK:
                 break
             except OSError:

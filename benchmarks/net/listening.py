@@ -73,7 +73,8 @@ def _lateness(plan: Plan, told: list[float], fired: list[float]) -> Row:
 
 
 def _idle(plan: Plan, pid: int, ear: Child) -> list[Row]:
-    time.sleep(_SETTLE_S)
+    ear.tell("renew", _SETTLE_S)
+    ear.answer()
     wake_ups, ticks = _waits(pid), _cpu_ticks(pid)
     ear.tell("renew", plan.idle_seconds)
     asked: int = ear.answer()

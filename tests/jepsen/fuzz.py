@@ -44,8 +44,9 @@ TOGETHER = 16
 PORTION = 1000
 GROWTH_BYTES_MAX = 8 << 20
 """
-The tables of a daemon (sessions, names that were seen) are full after a while; then it stays as it is: 41 MB at 90,000 and at 300,000, 44 MB
-at a million, with the good client's 80,000 calls among them. A leak of 12 bytes a frame is found by the million, one of 120 by 100,000.
+The tables of a daemon (sessions, names that were seen) are full after a while; then it stays as it is: 41 MB at 90,000 and at 300,000,
+44 MB at a million, with the good client's 80,000 calls among them. A leak of 12 bytes a frame is found by the million, one of 120 by
+100,000.
 """
 FULL_AT = 0.3
 """Of the campaign: the tables are full then, of 100,000 as of more."""

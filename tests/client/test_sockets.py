@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal.client.sockets import AGAIN, LOOKS, PATIENCE, Wire
+from journal.client import sockets
+from journal.client.sockets import AGAIN, LOOKING_NS, PATIENCE, Wire
 
 
 @pytest.fixture
@@ -28,30 +29,54 @@ def test_what_is_there_is_taken(ends: tuple[Wire, socket.socket]) -> None:
     assert wire.receive() == b""
 
 
-def test_late_answers_end_the_looking(ends: tuple[Wire, socket.socket]) -> None:
+class Looks:
+    """A clock on which a look takes as long as it is told, and a poll that finds nothing; they are counted."""
+
+    def __init__(self, wire: Wire, monkeypatch: pytest.MonkeyPatch, takes_ns: int) -> None:
+        self.number = 0
+        self.takes_ns = takes_ns
+        self._now = 0
+        self._real = wire._poll
+        self._wire = wire
+        monkeypatch.setattr(sockets, "monotonic_ns", lambda: self._now)
+        wire._poll = self.nothing  # type: ignore[assignment]
+
+    def nothing(self, timeout: float | None) -> list[tuple[int, int]]:
+        assert timeout == 0
+        self.number += 1
+        self._now += self.takes_ns
+        return []
+
+    def all_in_time(self) -> None:
+        self._wire._poll = self._real
+
+
+def test_late_answers_end_the_looking(ends: tuple[Wire, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is answered late sleeps at once, and tries again only after many answers: nobody burns a processor in vain."""
     wire, there = ends
-    looks = 0
-
-    def nothing(timeout: int) -> list[tuple[int, int]]:
-        nonlocal looks
-        looks += 1
-        assert timeout == 0
-        return []
+    looks = Looks(wire, monkeypatch, LOOKING_NS // 100)
 
     def answered() -> None:
         there.send(b"late")
         assert wire.receive() == b"late"
 
-    wire._poll = nothing
     for _ in range(AGAIN - 1):
         answered()
-    assert looks == PATIENCE * LOOKS
+    assert looks.number == PATIENCE * 100
     answered()
-    assert looks == (PATIENCE + 1) * LOOKS
-    wire._poll = lambda timeout: [(0, 1)]
+    assert looks.number == (PATIENCE + 1) * 100
+    looks.all_in_time()
     for _ in range(AGAIN):
         answered()
-    wire._poll = nothing
+    wire._poll = looks.nothing  # type: ignore[assignment]
     answered()
-    assert looks == (PATIENCE + 2) * LOOKS  # an answer in time has made it look again
+    assert looks.number == (PATIENCE + 2) * 100  # an answer in time has made it look again
+
+
+def test_who_is_kept_from_looking_is_late(ends: tuple[Wire, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others had the processor for longer than it looks: it looks once, and sleeps."""
+    wire, there = ends
+    looks = Looks(wire, monkeypatch, 10 * LOOKING_NS)
+    there.send(b"late")
+    assert wire.receive() == b"late"
+    assert looks.number == 1

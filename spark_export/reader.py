@@ -118,6 +118,7 @@ class EntriesReader(DataSourceReader):
         if not isinstance(partition, Part):
             return  # Spark's stand-in for an empty list of parts
         from spark_export.columns import Rows, Shaper
+        from spark_export.packed import of_part
 
         options, plan = self._plan.options, self._plan
         rows = Rows(
@@ -132,10 +133,12 @@ class EntriesReader(DataSourceReader):
         shaper = Shaper(arrow, plan.columns, rows, data=plan.schema, decode=options.decode)
         with told():
             try:
-                for block in trusting(partition.value, options.place).read():
-                    yield from shaper.batches(block)
+                for entries in of_part(trusting(partition.value, options.place)):
+                    batch = shaper.batch(entries)
+                    if batch is not None:
+                        yield batch
                     if partition.counter is not None:
-                        partition.counter.add(len(block.values))
+                        partition.counter.add(len(entries))
             except (FileNotFoundError, NotFound) as e:
                 raise problem(NotFound, SNAPSHOT_NOT_VISIBLE, _not_visible(e)) from e
 

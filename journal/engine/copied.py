@@ -81,7 +81,7 @@ def opened(copy: Copied) -> Iterator[LmdbCopy]:
     with _lock:
         shared = _opened.get(copy.path)
         if shared is None:
-            _check(copy)
+            check(copy)
             shared = _opened[copy.path] = _Opened(LmdbCopy(Path(copy.path)))
         shared.users += 1
     try:
@@ -106,7 +106,8 @@ def _state(copy: Copied, found: os.stat_result) -> tuple[int | None, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, copy.digest
 
 
-def _check(copy: Copied) -> None:
+def check(copy: Copied) -> None:
+    """Compare a file with its digest, unless it is known that it is as it was (C1)."""
     path = Path(copy.path)
     try:
         found = os.stat(path)

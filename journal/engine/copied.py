@@ -26,7 +26,7 @@ from journal.core.blocks import BLOCK_BYTES, BLOCK_ROWS, Block, KeyRange
 from journal.core.keys import PRIMARY_BYTES
 from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import LmdbCopy, check_before_open, file_digest, peeked_keys
-from journal.errors import NotFound, StoreDamaged
+from journal.errors import NotFound, StorageError, StoreDamaged
 
 STEP = 256
 """Rows that are read at a time, before it is known how large they are: fewer when those before were large …"""
@@ -52,6 +52,8 @@ class Copied(NamedTuple):
     """How many entries it has."""
     state: tuple[int | None, ...] = ()
     """Of the file when it was written: which it is, and when it was changed last."""
+    source: tuple[int | str, ...] = ()
+    """What it is a copy of: which file, at which commit, and whose rows of it."""
 
 
 class _Opened:
@@ -100,6 +102,15 @@ def note(copy: Copied) -> Copied:
     if time() - found.st_mtime < RACY_S:
         return copy
     return copy._replace(state=_state(copy, found))
+
+
+def is_there(copy: Copied) -> bool:
+    """Whether a copy can still be read."""
+    try:
+        check(copy)
+    except (NotFound, StorageError):
+        return False
+    return True
 
 
 def _state(copy: Copied, found: os.stat_result) -> tuple[int | None, ...]:

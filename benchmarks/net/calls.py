@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import journal
 from benchmarks.measure import DATA, Contender, Times, interleave, say
+from benchmarks.net import slowdisk
 from benchmarks.net.clients import Crowd
 from benchmarks.net.daemon import Daemon
 from benchmarks.ours import JOURNAL
@@ -64,8 +65,8 @@ def fresh(size: int) -> list[journal.Put]:
 
 
 @contextlib.contextmanager
-def _daemon(path: Path, durability: str) -> Iterator[Daemon]:
-    daemon = Daemon(path, durability)
+def _daemon(path: Path, durability: str, before: Sequence[str] = ()) -> Iterator[Daemon]:
+    daemon = Daemon(path, durability, before)
     try:
         yield daemon
     finally:
@@ -73,9 +74,9 @@ def _daemon(path: Path, durability: str) -> Iterator[Daemon]:
 
 
 @contextlib.contextmanager
-def _beanstalkd(path: Path, sync_ms: int) -> Iterator[beanstalkd.Process]:
+def _beanstalkd(path: Path, sync_ms: int, before: Sequence[str] = ()) -> Iterator[beanstalkd.Process]:
     path.mkdir()
-    process = beanstalkd.Process(path, sync_ms)
+    process = beanstalkd.Process(path, sync_ms, before)
     try:
         yield process
     finally:
@@ -83,12 +84,23 @@ def _beanstalkd(path: Path, sync_ms: int) -> Iterator[beanstalkd.Process]:
 
 
 def durable(directory: Path, plan: Plan) -> list[Row]:
-    """Many clients that put at `full`: who comes during a sync shares the next one."""
+    """Many clients that put at `full`: who comes during a sync shares the next one. On this disk, and on one that is slower."""
+    rows = _durable(directory / "durable", plan, 0, "")
+    what = f"syncs {slowdisk.DELAY_US} µs slower"
+    why = slowdisk.missing()
+    if why is not None:
+        return [*rows, Row(f"full: {plan.clients} clients putting, {what}", "not measured", "", "", note=why)]
+    return rows + _durable(directory / "slow", plan, slowdisk.DELAY_US, f", {what}")
+
+
+def _durable(directory: Path, plan: Plan, delay_us: int, what: str) -> list[Row]:
     size, calls = plan.clients, plan.client_calls
-    say(f"{size} clients that put durably")
+    before = slowdisk.held_up(delay_us)
+    say(f"{size} clients that put durably{what}")
+    directory.mkdir()
     with (
-        _daemon(directory / "durable", "full") as ours,
-        _beanstalkd(directory / "durable-beanstalkd", 0) as theirs,
+        _daemon(directory / "ours", "full", before) as ours,
+        _beanstalkd(directory / "beanstalkd", 0, before) as theirs,
         contextlib.ExitStack() as stack,
     ):
         addresses = {"ours": ours.tcp, "unix": ours.unix, "beanstalkd -f 0": f"beanstalkd:{theirs.port}"}
@@ -97,15 +109,15 @@ def durable(directory: Path, plan: Plan) -> list[Row]:
             stack.callback(crowd.close)
         one = Remote(ours.tcp)
         stack.callback(one.close)
-        before = one.store.statistics()
+        first = one.store.statistics()
         contenders = [Contender(name, size * calls, partial(crowd.put, calls)) for name, crowd in crowds.items()]
         times = interleave(contenders, plan.client_rounds)
-        shared = _puts_a_sync(before, one.store.statistics(), 2 * size * calls * (plan.client_rounds + 1))
+        shared = _puts_a_sync(first, one.store.statistics(), 2 * size * calls * (plan.client_rounds + 1))
     note = f"{_rates(times)}; {shared:.1f} puts share a sync"
     reference = times["beanstalkd -f 0"]
     return [
-        Row.compare(f"full: {size} clients putting, TCP", times["ours"], reference, 3.0, note=note),
-        Row.compare(f"full: {size} clients putting, Unix socket against TCP", times["unix"], reference, 3.0),
+        Row.compare(f"full: {size} clients putting, TCP{what}", times["ours"], reference, 3.0, note=note),
+        Row.compare(f"full: {size} clients putting, Unix socket against TCP{what}", times["unix"], reference, 3.0),
     ]
 
 

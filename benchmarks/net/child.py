@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 
 class Child:
-    """Another process of this package: `python -m MODULE ARGUMENTS`. It says that it is ready with its first line."""
+    """
+    Another process of this package: `python -m MODULE ARGUMENTS`, with `before` in front. It says that it is ready with its first line.
+    """
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, before: Sequence[str] = ()) -> None:
         self._what = f"{module} {' '.join(arguments)}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        command = [*before, sys.executable, "-m", module, *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self._process.pid
 
     def tell(self, *words: object) -> None:

@@ -7,6 +7,7 @@ Its first line is where it listens: its Unix socket, and TCP on loopback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import journal
@@ -17,8 +18,8 @@ from benchmarks.ours import JOURNAL
 class Daemon:
     """A store with one journal, behind a daemon."""
 
-    def __init__(self, path: Path, durability: str) -> None:
-        self._child = Child("benchmarks.net.daemon", str(path), durability)
+    def __init__(self, path: Path, durability: str, before: Sequence[str] = ()) -> None:
+        self._child = Child("benchmarks.net.daemon", str(path), durability, before=before)
         self.pid = self._child.pid
         self.unix, self.tcp = self._child.answer()
 

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.peer import Setting
@@ -22,10 +23,10 @@ _START_SECONDS_MAX = 5.0
 class Process:
     """A daemon of its own, with its log in a directory."""
 
-    def __init__(self, directory: Path, sync_ms: int) -> None:
+    def __init__(self, directory: Path, sync_ms: int, before: Sequence[str] = ()) -> None:
         self.port = _free_port()
         command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(self.port), "-b", str(directory), "-f", str(sync_ms)]
-        self._process = subprocess.Popen(command)
+        self._process = subprocess.Popen([*before, *command])
         try:
             _connect(self.port, self._process).close()
         except BaseException:

@@ -57,7 +57,9 @@ class Wire:
         self.socket = connected
         self.rest = b""
         """What was taken from the caller and not sent yet."""
-        self._recv = connected.recv
+        self._recv_into = connected.recv_into
+        self._buffer = bytearray(_READ_BYTES)
+        self._view = memoryview(self._buffer)
         self._send = connected.send
         poll = select.poll()
         poll.register(connected, select.POLLIN)
@@ -84,7 +86,8 @@ class Wire:
         """The bytes that come; waits for them a while (N1). None: there were none; empty: the other side has closed."""
         self._look()
         try:
-            return self._recv(_READ_BYTES)
+            # A `recv` of so many bytes, of which it gives most back, leaves holes in the heap.
+            return bytes(self._view[: self._recv_into(self._buffer)])
         except (BlockingIOError, InterruptedError):
             return None
         except OSError:

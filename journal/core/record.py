@@ -26,6 +26,8 @@ HEAD = struct.Struct(">QIQBI")
 _U32 = struct.Struct(">I")
 _pack_u32 = _U32.pack
 HEAD_BYTES = 21
+LENGTH_END = 12
+"""Where the offset and the size of a record end."""
 OVERHEAD = 29
 SYNC_MODE = 1
 CHECKED = 0x20

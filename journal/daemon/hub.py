@@ -37,6 +37,7 @@ from journal.net.shown import shown
 log = logging.getLogger("journal.daemon")
 
 WORKERS = 4
+READ_BYTES = 1 << 16
 Own = Callable[[Peer, int, str, dict[str, Any]], Any]
 """A command that is about the connection itself: the peer, the request's number, the journal and the parameters."""
 
@@ -48,6 +49,9 @@ class Hub:
         self.store = store
         self.loop = loop
         self.settling = Settling(loop)
+        self.buffer = bytearray(READ_BYTES)
+        """What sockets are read into. A `recv` of so many bytes, of which it gives most back, leaves holes in the heap for ever."""
+        self.view = memoryview(self.buffer)
         self.peers: dict[ServerConnection, Peer] = {}
         self.own: dict[str, Own] = {}
         """Commands that the daemon's other parts answer."""

@@ -57,6 +57,8 @@ class Loop:
         self._poll: Any = select.epoll() if has_epoll else select.poll()
         self._unit = 1 if has_epoll else 1000
         """What a second is to `poll`."""
+        self._seen: list[tuple[int, int]] = []
+        """What `has_more` has found: it is ready in the next round."""
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._calls: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -114,6 +116,12 @@ class Loop:
             heapify(self._timers)
         return timer
 
+    def has_more(self) -> bool:
+        """Whether some sockets are ready by now, so that the next round comes at once."""
+        if not self._seen:
+            self._seen = self._poll.poll(0)
+        return bool(self._seen)
+
     def abandon_after_fork(self) -> None:
         """In a forked child: our copies of what the parent watches with."""
         self._close()
@@ -146,7 +154,10 @@ class Loop:
                 heappop(self._timers)
             if self._timers:
                 timeout = max(0.0, self._timers[0][0] - monotonic())
-        ready = self._poll.poll(None if timeout is None else timeout * self._unit)
+        if self._seen:
+            ready, self._seen = self._seen, []
+        else:
+            ready = self._poll.poll(None if timeout is None else timeout * self._unit)
         self._is_asleep = False
         self.rounds += 1
         callbacks = self._callbacks

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("journal.daemon")
 
-READ_BYTES = 1 << 16
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _UNARMED = 1 << 62
 
@@ -111,7 +110,8 @@ class Peer:
         connection = self.connection
         while not self.is_closed and connection.wants_bytes:
             try:
-                data = self._sock.recv(READ_BYTES)
+                size = self._sock.recv_into(self._hub.buffer)
+                data = bytes(self._hub.view[:size])
             except _WOULD_BLOCK:
                 break
             except OSError:
@@ -195,6 +195,7 @@ class Peer:
             self._hub.ended(self, event.error)
         elif type(event) is Opened:
             self._hub.opened(self, event.grant)
+            self._disarm()  # the handshake is over; it is armed anew when the welcome is sent
         elif type(event) is Superseded:
             self._hub.superseded(event.connection, now)
 
@@ -225,14 +226,18 @@ class Peer:
         deadline = self.connection.deadline
         if deadline is None or self._armed_at <= deadline:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         self._armed_at = deadline
         self._timer = self._hub.loop.at(deadline / 1000, self._on_time)
 
-    def _on_time(self) -> None:
-        self._timer = None
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._armed_at = _UNARMED
+
+    def _on_time(self) -> None:
+        self._disarm()
         now = steady_ms()
         try:
             for event in self.connection.tick(now):
@@ -273,8 +278,7 @@ class Peer:
         if self.is_closed:
             return
         self.is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         if self._mask:
             self._hub.loop.forget(self._sock)
         self._sock.close()

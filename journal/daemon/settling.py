@@ -2,11 +2,13 @@
 Answers that wait for the disk: many clients share one sync.
 
 The daemon's thread applies requests and never waits for a sync; what an answer rests on is noted here, by the journal's group commit.
-At the end of each round a thread is asked to sync up to the last offset that somebody waits for. Meanwhile more requests are applied; when
-it is done, all answers that rest on what is durable now go out, and the next sync begins.
+When nobody else has something to say, a thread is asked to sync up to the last offset that somebody waits for. Meanwhile more requests are
+applied; when it is done, all answers that rest on what is durable now go out, and the next sync begins.
 
 W1  An answer is given when every offset that it rests on is durable, or with the error that the sync met.
 W2  One sync at a time for each log, on a thread that does nothing else; different logs are synced side by side.
+W3  While requests come one after the other, a sync is put off for those that are there already: two threads that hand the interpreter to
+    each other for every put take longer than the puts. Nobody waits so for longer than the last sync took, or PUT_OFF_MAX_S.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from time import monotonic
 
 from journal.daemon.loop import Loop
 from journal.engine.commit import GroupCommit
@@ -22,6 +25,7 @@ from journal.engine.pipeline import Pipeline
 from journal.errors import JournalError
 
 LANES_MAX = 8
+PUT_OFF_MAX_S = 0.002
 Answer = Callable[[JournalError | None], None]
 
 
@@ -50,6 +54,9 @@ class Settling:
         self._lanes: list[SimpleQueue[_Line | None]] = []
         self._threads: list[threading.Thread] = []
         self._stirred: list[_Line] = []
+        self._put_off_at: float | None = None
+        self._took_s = 0.0
+        """The last sync."""
         loop.after_round.append(self.begin)
 
     def add(self, pipeline: Pipeline, offset: int, answer: Answer) -> None:
@@ -75,22 +82,36 @@ class Settling:
         return self._lanes[len(self._lines) % len(self._lanes)]
 
     def begin(self) -> None:
-        """The round is over: begin the syncs that are asked for."""
-        if self._stirred:
+        """The round is over: begin the syncs that are asked for, unless there is more to apply first (W3)."""
+        if self._stirred and not self._puts_off():
             stirred, self._stirred = self._stirred, []
             for line in stirred:
                 line.is_syncing = True
                 line.lane.put(line)
 
+    def _puts_off(self) -> bool:
+        if not self._loop.has_more():
+            self._put_off_at = None
+            return False
+        now = monotonic()
+        if self._put_off_at is None:
+            self._put_off_at = now
+        if now - self._put_off_at < min(self._took_s, PUT_OFF_MAX_S):
+            return True
+        self._put_off_at = None
+        return False
+
     def _run(self, lane: SimpleQueue[_Line | None]) -> None:
         while (line := lane.get()) is not None:
             error: JournalError | None = None
             until = line.waiting[-1][0]  # the last by now: who came since the round goes along
+            began = monotonic()
             try:
                 line.commit.wait(until)
                 until = max(until, line.pipeline.log.synced)
             except JournalError as e:
                 error = e
+            self._took_s = monotonic() - began
             self._loop.call(_Settled(self, line, until, error))
 
     def settled(self, line: _Line, until: int, error: JournalError | None) -> None:

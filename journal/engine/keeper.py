@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from time import monotonic
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ log = logging.getLogger("journal.keeper")
 T = TypeVar("T")
 SLEEP_MAX_S = 60.0
 """Sleeps are clamped: whatever the clocks do, the keeper looks again."""
+CANCELLED_MAX = 64
 
 
 class _Call:
@@ -38,13 +39,25 @@ class _Call:
         self.error: BaseException | None = None
 
 
+class Task:
+    """Something that the keeper does once, at a time."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function: Callable[[], None] | None = function
+        """None: it was done, or is not wanted any more."""
+
+
 class Keeper:
     """Runs calls and timed work on one thread."""
 
     def __init__(self, name: str) -> None:
         self._wake = threading.Condition()
         self._calls: deque[_Call] = deque()
-        self._tasks: list[tuple[float, int, Callable[[], None]]] = []
+        self._tasks: list[tuple[float, int, Task]] = []
+        self._cancelled = 0
+        """Of these, at most; they go when they are the most of them: their time may be a year ahead."""
         self._numbers = count()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"journal-keeper-{name}", daemon=True)
@@ -66,13 +79,24 @@ class Keeper:
         result: T = call.result
         return result
 
-    def after(self, seconds: float, function: Callable[[], None]) -> None:
+    def after(self, seconds: float, function: Callable[[], None]) -> Task:
         """Run a function on the thread after a time; 0: as soon as possible."""
-        when = monotonic() + seconds
+        when, task = monotonic() + seconds, Task(function)
         with self._wake:
-            heappush(self._tasks, (when, next(self._numbers), function))
+            heappush(self._tasks, (when, next(self._numbers), task))
             if self._tasks[0][0] == when:
                 self._wake.notify()
+        return task
+
+    def cancel(self, task: Task) -> None:
+        """It is not wanted any more; one that is under way ends."""
+        with self._wake:
+            task.function = None
+            self._cancelled += 1
+            if self._cancelled > CANCELLED_MAX and 2 * self._cancelled > len(self._tasks):
+                self._tasks = [each for each in self._tasks if each[2].function is not None]
+                heapify(self._tasks)
+                self._cancelled = 0
 
     def close(self) -> None:
         """End the thread; timed work that is not due yet is dropped."""
@@ -86,6 +110,8 @@ class Keeper:
         while True:
             with self._wake:
                 while not self._calls and not self._is_closed:
+                    while self._tasks and self._tasks[0][2].function is None:
+                        heappop(self._tasks)
                     wait = self._tasks[0][0] - monotonic() if self._tasks else None
                     if wait is not None and wait <= 0:
                         break
@@ -97,7 +123,7 @@ class Keeper:
                     return
                 else:
                     call = None
-                    task = heappop(self._tasks)[2]
+                    task = heappop(self._tasks)[2].function
             if call is not None:
                 try:
                     call.result = call.function()
@@ -113,13 +139,13 @@ class Keeper:
 
 class Alarm:
     """
-    A function that the keeper calls at one date. A new date takes the place of the one before: that one's time comes to nothing. Were it
-    to call all the same, and the function to set the alarm anew, there would be more of them with each earlier date, for ever.
+    A function that the keeper calls at one date. A new date takes the place of the one before, whose task is cancelled. Were it to call
+    all the same, and the function to set the alarm anew, there would be more of them with each earlier date, for ever.
 
     Set by one thread at a time, which need not be the keeper's.
     """
 
-    __slots__ = ("_function", "_keeper", "_number", "at")
+    __slots__ = ("_function", "_keeper", "_number", "_task", "at")
 
     def __init__(self, keeper: Keeper, function: Callable[[], None]) -> None:
         self.at = NEVER
@@ -127,14 +153,18 @@ class Alarm:
         self._keeper = keeper
         self._function = function
         self._number = 0
+        self._task: Task | None = None
 
     def set(self, at: int, seconds: float) -> None:
         """Have the function called in so many seconds, and not before."""
+        if self._task is not None:
+            self._keeper.cancel(self._task)
         self._number += 1
         self.at = at
-        self._keeper.after(seconds, partial(self._ring, self._number))
+        self._task = self._keeper.after(seconds, partial(self._ring, self._number))
 
     def _ring(self, number: int) -> None:
-        if number == self._number:
+        if number == self._number:  # or it was set anew in this moment
+            self._task = None
             self.at = NEVER
             self._function()

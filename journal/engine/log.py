@@ -274,7 +274,7 @@ class Log:
 
     def _extend(self, at_least: int) -> None:
         step = min(max(SEGMENT_BYTES_FIRST, self.allocated), STEP_MAX)
-        end = max(self.allocated + step, at_least)
+        end = -(-max(self.allocated + step, at_least) // SEGMENT_BYTES_FIRST) * SEGMENT_BYTES_FIRST
         try:
             _zero(self.fd, self.allocated, end)
         except OSError:

@@ -6,7 +6,8 @@ segment (a recycled file): those have lower offsets, so they are never taken for
 
 G1  Records are read in the order of their offsets, without a gap, over all segments.
 G2  A bad record is a torn tail when nothing behind it claims that it was durable, and damage otherwise; a record that
-    runs over the end of the file is damage too.
+    runs over the end of the file is damage too. What its head says counts if the disk has written it in one go: of one that
+    lies over two sectors a power cut may leave the offset in front of a recycled file's old bytes, as if they were its length.
 G3  A segment holds all changes from its first offset to that of the next file, and may go on beyond it: compaction puts
     one file in the place of several, and the others go after it. So at any moment the segment that a change is read
     from is the last one that begins at or before it.
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from journal.core.limits import RECORD_BYTES_MAX
-from journal.core.record import HEAD, HEAD_BYTES, OVERHEAD, Payload, Record, decode, payload
+from journal.core.record import HEAD, HEAD_BYTES, LENGTH_END, OVERHEAD, Payload, Record, decode, payload
 from journal.core.settings import MERGED
 from journal.engine.files import check_own, open_file
 from journal.errors import LogDamaged
@@ -32,7 +33,9 @@ _ANY_FIELD = re.compile(rb"(?=\0\0\0[\x01-\x40][A-Za-z0-9_])")
 """A length of 1 to 64 and the beginning of a name (settings.NAME, MERGED)."""
 _CHUNK = 1 << 20
 SEGMENT_BYTES_FIRST = 256 << 10
-"""A segment gets its name when it has so many bytes of prepared space; a shorter one was cut."""
+"""A segment gets its name when it has so many bytes of prepared space, and grows by a multiple of it; a shorter one was cut."""
+SECTOR_BYTES = 512
+"""What a disk writes whole or not at all."""
 UNNAMED = "new.log"
 """A segment that is being prepared."""
 CONDENSED = "compact.log"
@@ -123,6 +126,8 @@ class Reader:
         if len(head) == HEAD.size:
             found, length = HEAD.unpack(head)[:2]
             is_cut = found == offset and size < position + HEAD_BYTES + length <= position + RECORD_BYTES_MAX
+            is_in_one_sector = position % SECTOR_BYTES + LENGTH_END <= SECTOR_BYTES
+            is_cut = is_cut and (is_in_one_sector or size % SEGMENT_BYTES_FIRST != 0)
         if is_cut and position:
             raise LogDamaged(
                 f"{path} was cut at byte {size}: the record at byte {position} (offset {offset}) is not whole"

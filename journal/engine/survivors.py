@@ -11,9 +11,10 @@ from journal.core.rows import encode_lease
 from journal.engine.rowsfile import Rows
 from journal.engine.state import State
 
-CARRY = 24
+CARRY = 8
 """
-Entries in one step. While thousands move, the p99 of puts at `full` is 2.6 times that of quiet ones; with 64 it is 3.2 to 3.7 times.
+Entries in one step: it holds the lock for 160 µs, of which 100 are the same for one entry. While thousands move, the p99 of puts at `full`
+is 2.1 to 2.6 times that of quiet ones; with 24 entries in a step 2.5 to 3.3 times, with 64 up to 3.7 times.
 """
 LOOK_MAX = 4096
 

@@ -30,7 +30,7 @@ def test_what_is_there_is_taken(ends: tuple[Wire, socket.socket]) -> None:
 
 def test_late_answers_end_the_looking(ends: tuple[Wire, socket.socket]) -> None:
     """Who is answered late sleeps at once, and tries again only after many answers: nobody burns a processor in vain."""
-    wire, _ = ends
+    wire, there = ends
     looks = 0
 
     def nothing(timeout: int) -> list[tuple[int, int]]:
@@ -39,15 +39,19 @@ def test_late_answers_end_the_looking(ends: tuple[Wire, socket.socket]) -> None:
         assert timeout == 0
         return []
 
-    wire._poll, wire._recv = nothing, lambda size: b"late"  # type: ignore[assignment, misc]
-    for _ in range(AGAIN - 1):
+    def answered() -> None:
+        there.send(b"late")
         assert wire.receive() == b"late"
+
+    wire._poll = nothing
+    for _ in range(AGAIN - 1):
+        answered()
     assert looks == PATIENCE * LOOKS
-    wire.receive()
+    answered()
     assert looks == (PATIENCE + 1) * LOOKS
     wire._poll = lambda timeout: [(0, 1)]
     for _ in range(AGAIN):
-        wire.receive()
+        answered()
     wire._poll = nothing
-    wire.receive()
+    answered()
     assert looks == (PATIENCE + 2) * LOOKS  # an answer in time has made it look again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +155,38 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path, crashed: Copy, monkeypatch: pyte
                 assert again.check() == []
             with journal.open(path) as again:
                 assert sorted(str(e.key) for e in again.journal("pages").scan()) == ["a", "c"]
+
+
+@pytest.mark.parametrize("in_first_sector", [8, 9, 11])
+def test_a_head_that_was_torn_between_two_sectors_is_a_torn_tail(
+    tmp_path: Path, crashed: Copy, monkeypatch: pytest.MonkeyPatch, in_first_sector: int
+) -> None:
+    """A recycled file has old bytes where the size of the torn record should be; they say that it goes on for long."""
+    monkeypatch.setattr("journal.engine.checkpoints.AFTER_S", 3600.0)
+    with journal.open(tmp_path / "s", durability="interval", sync_interval="1h") as opened:
+        pages = opened.journal("pages")
+        log = pages._p.log
+        before = log.position
+        pages.put("a", bytes([1]) * 300)
+        besides = log.position - before - 300  # what a record has besides its data
+        left = (512 - in_first_sector - log.position - besides) % 512
+        pages.put("b", bytes([1]) * (left + 512))  # the next head begins so many bytes before the end of a sector
+        first = log.position
+        pages.put("c", 2)
+        last = log.position
+        path, cut = crashed(opened), crashed(opened)
+    boundary = first + in_first_sector
+    with open(log_of(path), "r+b") as f:
+        f.seek(boundary)
+        f.write(bytes([5]) * (last - boundary + 4096))
+    assert boundary % 512 == 0
+    with journal.open(path) as again:
+        assert [e.key for e in again.journal("pages").scan()] == ["a", "b"]
+        assert again.journal("pages").put("d").outcome == "inserted"
+        assert again.check() == []
+    os.truncate(log_of(cut), last - 1)
+    with journal.open(cut) as again, pytest.raises(journal.LogDamaged, match="was cut at byte"):
+        again.journal("pages")
 
 
 def test_damage_before_the_end_is_named(tmp_path: Path, crashed: Copy) -> None:

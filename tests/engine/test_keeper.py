@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from journal.core.limits import NEVER
-from journal.engine.keeper import Alarm, Keeper
+from journal.engine.keeper import CANCELLED_MAX, Alarm, Keeper
 
 
 @pytest.fixture
@@ -52,3 +52,20 @@ def test_an_alarm_that_sets_itself_anew_stays_one(keeper: Keeper) -> None:
         alarm.set(date, 0.01)
     assert enough.wait(30)
     assert rings[-1] <= 1
+
+
+def test_dates_that_were_given_up_are_forgotten(keeper: Keeper) -> None:
+    """However far away they are: a store that is open for a year does not keep one for each lease."""
+    alarm = Alarm(keeper, lambda: None)
+    for date in range(1000):
+        alarm.set(date, 1e7)
+    assert len(keeper._tasks) <= 2 * CANCELLED_MAX + 2
+
+
+def test_what_was_cancelled_is_not_done(keeper: Keeper) -> None:
+    done = []
+    keeper.cancel(keeper.after(0.01, lambda: done.append("cancelled")))
+    others_turn = threading.Event()
+    keeper.after(0.02, others_turn.set)
+    assert others_turn.wait(30)
+    assert done == []

@@ -41,7 +41,7 @@ class Row:
         return self.ratio <= self.target if self.is_at_most else self.ratio >= self.target
 
     @classmethod
-    def compare(cls, what: str, ours: Times, theirs: Times, target: float, *, note: str = "") -> Row:
+    def compare(cls, what: str, ours: Times, theirs: Times, target: float | None, *, note: str = "") -> Row:
         ratio = Ratio.of(ours, theirs)
         return cls(
             what, us(ours.median_us), theirs.name, us(theirs.median_us), ratio.median, ratio.of_sums, target, note=note

@@ -1,8 +1,8 @@
 """
-Blocks of stored entries become Arrow record batches, a column at a time.
+Stored entries become Arrow record batches, a column at a time.
 
-The fixed part of every entry is read as one numpy array over the bytes as they are stored (journal.core.rows has the format), so dates,
-priorities, versions and filters cost nothing for a row; keys and data are copied by Arrow. Only JSON and fields make Python values.
+The fixed parts of the entries are one numpy array (spark_export.packed), so dates, priorities, versions and filters cost nothing for a row;
+keys and data are copied by Arrow. Only JSON and fields make Python values.
 
 B1  The batches have exactly the schema that Spark expects: it is given here, not made here.
 B2  An entry that has expired and is not being worked on is no row, as for `get`.
@@ -12,57 +12,27 @@ B3  A date that a timestamp of microseconds cannot hold is an error that names t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from journal.core.keys import PRIMARY_BYTES
-from journal.core.rows import (
-    ENTRY_HEAD,
-    KEY_HIGH_AT,
-    KEY_LOW_AT,
-    OWNER_AT,
-    PROCESSING,
-    LeaseRow,
-    decode_lease,
-    entry_key,
-)
+from journal.core.rows import PROCESSING
 from journal.core.schema import Schema
 from journal.errors import Invalid
 from spark_export.fields import FieldColumns
 from spark_export.jsondata import to_json
 from spark_export.layout import Column, has_fields
+from spark_export.packed import IS_BYTES, Block, Packed, of_block
 from spark_export.problems import DATE_RANGE, problem
 
-PRIMARY = np.dtype([("priority", "u1"), ("date", ">u8"), ("slot", "V17")])
-HEAD = np.dtype(
-    [("crc", ">u4"), ("insertion", ">u8"), ("expiration", ">u8"), ("accepted", ">u8"), ("at", ">u8"), ("version", ">u4"),
-     ("timeouts", "u1"), ("owner", "u1"), ("key", ">u2")]
-)  # fmt: skip
-assert (PRIMARY.itemsize, HEAD.itemsize) == (PRIMARY_BYTES, ENTRY_HEAD)
-IS_BYTES = 0x8000
-HEADS, OWNERS, KEYS, DATA = range(4)
-"""The pieces of an entry."""
+OWNERS, KEYS, DATA = range(3)
+"""The pieces of an entry behind its fixed part; a fourth one lies between it and the next entry's."""
 MS_MAX = ((1 << 63) - 1) // 1000
-BATCH_BYTES_MAX = 64 << 20
-"""Arrow's offsets have 32 bits: a block of the largest entries is cut into batches that stay far below."""
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-
-
-class Block(Protocol):
-    """Some entries as they are stored (a block of a snapshot)."""
-
-    @property
-    def primaries(self) -> Sequence[bytes]: ...
-
-    @property
-    def values(self) -> Sequence[bytes]: ...
-
-    @property
-    def leases(self) -> dict[int, bytes]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,18 +64,14 @@ class Shaper:
 
     def batches(self, block: Block) -> Iterator[pa.RecordBatch]:
         """The rows of a block; none when the filters leave none."""
-        primaries, values, leases = block.primaries, block.values, _leases(block)
-        total = sum(map(len, values))
-        step = len(values) if total <= BATCH_BYTES_MAX else max(1, len(values) * BATCH_BYTES_MAX // total)
-        for start in range(0, len(values), step or 1):
-            end = start + step
-            held = leases if step == len(values) else {n - start: row for n, row in leases.items() if start <= n < end}
-            batch = self._batch(Stored(primaries[start:end], values[start:end], held))
+        for entries in of_block(block):
+            batch = self.batch(entries)
             if batch is not None:
                 yield batch
 
-    def _batch(self, stored: Stored) -> pa.RecordBatch | None:
-        stored = stored.only(self._rows)
+    def batch(self, entries: Packed) -> pa.RecordBatch | None:
+        """The rows of these entries; None when the filters leave none."""
+        stored = Stored(entries).only(self._rows)
         if not len(stored):
             return None
         made: dict[str, pa.Array] = {}
@@ -122,26 +88,34 @@ class Shaper:
 
 
 class Stored:
-    """Entries as they are stored, with their fixed parts as arrays."""
+    """Entries as they are stored, or some of them."""
 
-    def __init__(self, primaries: Sequence[bytes], values: Sequence[bytes], leases: dict[int, LeaseRow]) -> None:
-        self.primaries, self.values, self.leases = primaries, values, leases
-        self.place = np.frombuffer(b"".join(primaries), PRIMARY)
-        self._pieces = _cut(values)
-        self.head = np.frombuffer(self.piece(HEADS).buffers()[2] or b"", HEAD)
-        self.is_processing = np.zeros(len(values), bool)
-        self.is_processing[[n for n, row in leases.items() if row.status == PROCESSING]] = True
+    def __init__(self, entries: Packed) -> None:
+        self.place, self.head, self.leases = entries.primaries, entries.heads, entries.leases
+        self.date = self.place["date"].astype(np.uint64)
+        self._pieces = _cut(entries)
+        self._firsts = np.arange(0, 4 * len(entries), 4)
+        self._mark()
+
+    def _mark(self) -> None:
+        self.is_processing = np.zeros(len(self), bool)
+        self.is_processing[[n for n, row in self.leases.items() if row.status == PROCESSING]] = True
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._firsts)
 
     def piece(self, number: int) -> pa.Array:
-        """One of the pieces of each entry: HEADS, OWNERS, KEYS or DATA."""
-        return self._pieces.take(pa.array(np.arange(number, 4 * len(self.values), 4)))
+        """One of the pieces of each entry: OWNERS, KEYS or DATA."""
+        return self._pieces.take(pa.array(self._firsts + number))
+
+    def key(self, number: int) -> str | bytes:
+        """The key of one entry."""
+        key: bytes = self._pieces[int(self._firsts[number]) + KEYS].as_py()
+        return key if self.head["key"][number] & IS_BYTES else key.decode()
 
     def only(self, rows: Rows) -> Stored:
         """Those that are rows (B2)."""
-        expiration, date = self.head["expiration"], self.place["date"]
+        expiration, date = self.head["expiration"].astype(np.uint64), self.date
         kept = (expiration == 0) | (expiration > rows.taken) | self.is_processing
         if rows.status == "processing":
             kept &= self.is_processing
@@ -160,32 +134,29 @@ class Stored:
             kept &= np.asarray(pc.starts_with(self.piece(KEYS), rows.key_prefix.encode()))
         if kept.all():
             return self
-        places = np.flatnonzero(kept).tolist()
-        leases = {n: self.leases[place] for n, place in enumerate(places) if place in self.leases}
-        return Stored([self.primaries[n] for n in places], [self.values[n] for n in places], leases)
+        left = copy(self)
+        left.place, left.head, left.date = self.place[kept], self.head[kept], date[kept]
+        left._firsts = self._firsts[kept]
+        numbers = dict(zip(np.flatnonzero(kept).tolist(), range(len(left)), strict=True)) if self.leases else {}
+        left.leases = {numbers[n]: row for n, row in self.leases.items() if n in numbers}
+        left._mark()
+        return left
 
 
-def _cut(values: Sequence[bytes]) -> pa.Array:
+def _cut(entries: Packed) -> pa.Array:
     """
-    Four binaries for each entry, one after the other: its fixed part, its owner, its key, its data. They are places in the bytes of all
-    entries together, and what is taken of them is copied by Arrow: a tenth of what slices in Python take.
+    Four binaries for each entry, one after the other: its owner, its key, its data, and what lies between it and the next. They are places
+    in the bytes of all entries together, and what is taken of them is copied by Arrow: a tenth of what slices in Python take.
     """
-    whole = np.frombuffer(b"".join(values), np.uint8)
-    sizes = np.fromiter(map(len, values), np.int64, len(values))
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    offsets = np.empty(4 * len(values) + 1, np.int32)
-    offsets[0:-1:4] = starts
-    offsets[1::4] = starts + ENTRY_HEAD
-    offsets[2::4] = offsets[1::4] + whole[starts + OWNER_AT]
-    key_sizes = whole[starts + KEY_HIGH_AT].astype(np.int32) << 8 | whole[starts + KEY_LOW_AT]
-    offsets[3::4] = offsets[2::4] + (key_sizes & (IS_BYTES - 1))
-    offsets[-1] = len(whole)
-    return pa.Array.from_buffers(pa.binary(), 4 * len(values), [None, pa.py_buffer(offsets), pa.py_buffer(whole)])
-
-
-def _leases(block: Block) -> dict[int, LeaseRow]:
-    return {n: decode_lease(block.primaries[n], row) for n, row in block.leases.items()}
+    offsets = np.empty(4 * len(entries) + 1, np.int32)
+    offsets[0:-1:4] = entries.tails
+    offsets[1::4] = offsets[0:-1:4] + entries.heads["owner"]
+    offsets[2::4] = offsets[1::4] + (entries.heads["key"] & (IS_BYTES - 1))
+    offsets[3::4] = entries.ends
+    offsets[-1] = offsets[-2]
+    return pa.Array.from_buffers(
+        pa.binary(), 4 * len(entries), [None, pa.py_buffer(offsets), pa.py_buffer(entries.whole)]
+    )
 
 
 def _keys(stored: Stored, *, is_bytes: bool, kind: pa.DataType) -> pa.Array:
@@ -211,12 +182,13 @@ def _status(stored: Stored) -> pa.Array:
 
 
 def _dates(stored: Stored, dates: Any, name: str, *, is_zero_null: bool = False) -> pa.Array:
+    dates = dates.astype(np.uint64)
     if (dates > MS_MAX).any():
         place = int(np.argmax(dates))
         raise problem(
             Invalid,
             DATE_RANGE,
-            f"the {name} of {entry_key(stored.values[place])!r} is {int(dates[place])} ms, which no timestamp of Spark can be: leave "
+            f"the {name} of {stored.key(place)!r} is {int(dates[place])} ms, which no timestamp of Spark can be: leave "
             f"that column out (option columns), or that entry (option to)",
         )
     micros = (dates.astype(np.int64) * 1000).view("datetime64[us]")
@@ -246,7 +218,7 @@ _OWN: dict[str, Any] = {
     "key": lambda s: _keys(s, is_bytes=False, kind=pa.string()),
     "key_bytes": lambda s: _keys(s, is_bytes=True, kind=pa.binary()),
     "priority": lambda s: pa.array(s.place["priority"].astype(np.int16)),
-    "process_date": lambda s: _dates(s, s.place["date"], "process date"),
+    "process_date": lambda s: _dates(s, s.date, "process date"),
     "insertion_date": lambda s: _dates(s, s.head["insertion"], "insertion date"),
     "expiration": lambda s: _dates(s, s.head["expiration"], "expiration", is_zero_null=True),
     "status": _status,

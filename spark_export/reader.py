@@ -6,6 +6,7 @@ R1  All tasks of a load() read one snapshot, which `partitions()` takes: a copy 
 R2  Spark calls `partitions()` once for a load(), so a DataFrame is one snapshot however often it is used. To see what is new: load() again.
 R3  Tasks open neither the store nor its files. Copies lie where Spark keeps its own files and go with the session.
 R4  A schema that is not the journal's is refused: with one that the user gives, columns would lose their meaning (timeline, field).
+R5  A load() of a journal that has not changed since the last one of the session reads the copy that is there (spark_export.kept).
 
 Runs in processes that Spark starts beside the driver (schema, planning) and in its workers (reading).
 """
@@ -21,7 +22,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from journal.core.schema import Schema
+from journal.engine.snapshot import SnapshotPart
 from journal.errors import Invalid, NotFound
+from spark_export import kept
 from spark_export.layout import Column, layout
 from spark_export.options import ReadOptions
 from spark_export.problems import (
@@ -103,21 +106,25 @@ class EntriesReader(DataSourceReader):
             if options.snapshot is not None:
                 shared = SharedSnapshot.found(options.snapshot, options.place)
                 return [Part(part, shared.taken, shared.counter(n)) for n, part in enumerate(shared.parts)]
+            top = SparkFiles.getRootDirectory()
             with opened_to_read(options.place) as pages:
-                shot = snapshot_of(pages, SparkFiles.getRootDirectory())
+                shot = snapshot_of(pages, top, kept.known(top, options.place))  # R5
                 parts = shot.parts(
                     parts_number(options.partitions, shot.size),
                     since=options.since,
                     until=options.until,
                     priorities=options.priorities,
                 )
-                return [Part(part, shot.taken) for part in parts]
+            if isinstance(parts[0], SnapshotPart):
+                kept.remember(top, options.place, parts[0].copies)
+            return [Part(part, shot.taken) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part, in a task."""
         if not isinstance(partition, Part):
             return  # Spark's stand-in for an empty list of parts
         from spark_export.columns import Rows, Shaper
+        from spark_export.packed import of_part
 
         options, plan = self._plan.options, self._plan
         rows = Rows(
@@ -132,10 +139,12 @@ class EntriesReader(DataSourceReader):
         shaper = Shaper(arrow, plan.columns, rows, data=plan.schema, decode=options.decode)
         with told():
             try:
-                for block in trusting(partition.value, options.place).read():
-                    yield from shaper.batches(block)
+                for entries in of_part(trusting(partition.value, options.place)):
+                    batch = shaper.batch(entries)
+                    if batch is not None:
+                        yield batch
                     if partition.counter is not None:
-                        partition.counter.add(len(block.values))
+                        partition.counter.add(len(entries))
             except (FileNotFoundError, NotFound) as e:
                 raise problem(NotFound, SNAPSHOT_NOT_VISIBLE, _not_visible(e)) from e
 

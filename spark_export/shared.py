@@ -25,6 +25,7 @@ from typing import Any
 from journal.core.cursor import Cursor
 from journal.core.schema import Schema
 from journal.errors import NotFound
+from spark_export.kept import known
 from spark_export.options import Place
 from spark_export.problems import SNAPSHOT_GONE, problem, told
 from spark_export.stores import AnyJournal, AnyStore, is_daemons, opened_place, place_in, snapshot_of
@@ -134,6 +135,7 @@ def kept_for(
     """
     Take a snapshot, and keep it for as long as `held`. The store is closed again at once, unless a daemon keeps the rows.
 
+    top              the directory of a session, where copies may be that it has made before; they are used, and stay there
     before, then     what is to be done with the open journal before it is taken, which may change it; and after, with its cursor
     """
     directory = tempfile.mkdtemp(prefix="journal-snapshot-", dir=top)  # 0700 (H1)
@@ -142,7 +144,7 @@ def kept_for(
         pages = opened.enter_context(opened_place(store, place, is_written=before is not None))
         if before is not None:
             before(pages)
-        shot = snapshot_of(pages, directory)
+        shot = snapshot_of(pages, directory, () if top is None else known(top, place))
         if is_daemons(pages):
             opened.callback(shot.close)
         kept = SharedSnapshot(

@@ -17,7 +17,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,9 @@ import journal
 from journal.client.journal import RemoteJournal
 from journal.client.snapshot import RemoteSnapshotPart
 from journal.client.store import RemoteStore
+from journal.engine.copied import Copied
 from journal.engine.files import announced
+from journal.engine.snapshots import take
 from journal.errors import AccessDenied, ConnectionLost, JournalError, NotFound, StoreLocked
 from journal.net.tls import client_context
 from spark_export.options import PLACE, Place, place_of, taken
@@ -146,12 +148,12 @@ def is_daemons(pages: AnyJournal) -> bool:
     return isinstance(pages, RemoteJournal)
 
 
-def snapshot_of(pages: AnyJournal, directory: str) -> Any:
+def snapshot_of(pages: AnyJournal, directory: str, known: Sequence[Copied] = ()) -> Any:
     """
     A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
-    some minutes after it was read last.
+    some minutes after it was read last. Copies that are known, and that will be there for as long, are not made again.
     """
-    return pages.snapshot(directory=directory)
+    return take(pages._p, directory, known) if isinstance(pages, journal.Journal) else pages.snapshot()
 
 
 def trusting(part: Any, place: Place) -> Any:

@@ -51,6 +51,13 @@ class Stores:
             load(frame(self._spark, count), path)
         return path
 
+    def twin(self, count: int) -> Path:
+        """The same as a full one, to be changed."""
+        path = self._directory / f"twin-{count}.journal"
+        if not path.exists():
+            shutil.copytree(self.full(count), path)
+        return path
+
     def fresh(self) -> Path:
         path = self._directory / f"fresh-{next(self._numbers)}.journal"
         self._make(path)
@@ -71,6 +78,12 @@ def read(spark: SparkSession, path: Path) -> DataFrame:
 
 def to_nothing(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
+
+
+def change(path: Path) -> None:
+    """Another entry, the same again and again."""
+    with journal.open(path) as store:
+        store.journal(JOURNAL).put("another", 1)
 
 
 def export(spark: SparkSession, path: Path, target: Path) -> None:

@@ -26,7 +26,7 @@ from journal.core.blocks import BLOCK_BYTES, BLOCK_ROWS, Block, KeyRange
 from journal.core.keys import PRIMARY_BYTES
 from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import LmdbCopy, check_before_open, file_digest, peeked_keys
-from journal.errors import NotFound, StoreDamaged
+from journal.errors import NotFound, StorageError, StoreDamaged
 
 STEP = 256
 """Rows that are read at a time, before it is known how large they are: fewer when those before were large …"""
@@ -52,6 +52,8 @@ class Copied(NamedTuple):
     """How many entries it has."""
     state: tuple[int | None, ...] = ()
     """Of the file when it was written: which it is, and when it was changed last."""
+    source: tuple[int | str, ...] = ()
+    """What it is a copy of: which file, at which commit, and whose rows of it."""
 
 
 class _Opened:
@@ -81,7 +83,7 @@ def opened(copy: Copied) -> Iterator[LmdbCopy]:
     with _lock:
         shared = _opened.get(copy.path)
         if shared is None:
-            _check(copy)
+            check(copy)
             shared = _opened[copy.path] = _Opened(LmdbCopy(Path(copy.path)))
         shared.users += 1
     try:
@@ -102,11 +104,21 @@ def note(copy: Copied) -> Copied:
     return copy._replace(state=_state(copy, found))
 
 
+def is_there(copy: Copied) -> bool:
+    """Whether a copy can still be read."""
+    try:
+        check(copy)
+    except (NotFound, StorageError):
+        return False
+    return True
+
+
 def _state(copy: Copied, found: os.stat_result) -> tuple[int | None, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, copy.digest
 
 
-def _check(copy: Copied) -> None:
+def check(copy: Copied) -> None:
+    """Compare a file with its digest, unless it is known that it is as it was (C1)."""
     path = Path(copy.path)
     try:
         found = os.stat(path)

@@ -11,13 +11,15 @@ H2  Files are copied without any lock: callers go on. Meanwhile no rows are give
     closed before the copies that are under way are done.
 H3  Of a merged journal only its own rows are written, without the name in front.
 H4  A copy does not fill the disk: others need it, the log of the journal among them.
+H5  What was copied before is not copied again: the same commit of the same file, of which somebody has a copy that is as it was. Who
+    names it keeps it for as long as the snapshot is used.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -27,7 +29,7 @@ import msgpack
 
 from journal.core.cursor import Cursor
 from journal.core.schema import Schema
-from journal.engine.copied import Copied, note
+from journal.engine.copied import Copied, is_there, note
 from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
 from journal.engine.rooms import Room
@@ -89,8 +91,12 @@ class Snapshots:
             shot.close()
 
 
-def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
-    """A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner."""
+def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
+    """
+    A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner.
+
+    known     copies that were made before, for those that are not made again (H5)
+    """
     if p.trouble is not None:
         raise p.trouble
     room = Room.make(p.top.parent, directory, wipe=_wipes(p))
@@ -98,8 +104,11 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None) -> Snapshot:
     try:
         begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
         try:
-            _check_room(room.path, sum(reader.bytes for reader in begun.readers))
-            copies = tuple(reader.copy_to(room.path) for reader in begun.readers if reader.size)
+            by_source = {copy.source: copy for copy in known if copy.source}
+            made = {reader: by_source.get(reader.source) for reader in begun.readers if reader.size}
+            made = {reader: copy if copy is not None and is_there(copy) else None for reader, copy in made.items()}
+            _check_room(room.path, sum(reader.bytes for reader, copy in made.items() if copy is None))
+            copies = tuple(reader.copy_to(room.path) if copy is None else copy for reader, copy in made.items())
             shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
             if directory is None:
                 snapshots.keep(shot)
@@ -203,6 +212,16 @@ class _Reader:
         entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
         self.bytes = self._file.used_bytes() * self.size // max(entries, 1)
         """What a copy takes, at most; of a merged journal's rows about."""
+        self.source = self._source()
+
+    def _source(self) -> tuple[int | str, ...]:
+        """What is copied (H5): a commit has a number of its own, unless the file was put back to what it was, which changes its dates."""
+        try:
+            found = os.stat(self._file.path)
+        except OSError:
+            return ()  # the generation is being given up
+        dates = found.st_mtime_ns, found.st_ctime_ns
+        return found.st_dev, found.st_ino, found.st_size, *dates, self._txn.id(), self._prefix.hex()
 
     def _count(self) -> int:
         """How many entries; of a merged journal's as it has counted them."""
@@ -241,7 +260,7 @@ class _Reader:
             digest = digest_of(path)
         except OSError as e:
             raise storage_error(e, f"cannot copy rows to {path}") from e
-        return note(Copied(str(path), digest, self.size))
+        return note(Copied(str(path), digest, self.size, source=self.source))
 
     def _own(self, name: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """The rows of a merged journal in a sub-database, without the name (H3)."""

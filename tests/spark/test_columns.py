@@ -15,7 +15,7 @@ from spark_export.layout import Column, layout
 from tests.spark.blocks import NOW, Made, block
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'journal[spark]'")
-from spark_export import columns as module  # noqa: E402 - numpy and pyarrow are needed for it
+from spark_export import packed  # noqa: E402 - numpy and pyarrow are needed for it
 from spark_export.columns import Rows, Shaper  # noqa: E402
 from spark_export.fields import ARROW  # noqa: E402
 
@@ -134,7 +134,7 @@ def test_a_date_beyond_timestamps_is_an_error() -> None:
 
 def test_a_block_of_large_entries_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's offsets have 32 bits; rows and leases stay together."""
-    monkeypatch.setattr(module, "BATCH_BYTES_MAX", 1000)
+    monkeypatch.setattr(packed, "BYTES_MAX", 1000)
     made = block(*({"data": "x" * 400, "lease": (f"c{n}", 0, NOW + 9, 1, 0)} if n % 3 == 1 else {} for n in range(9)))
     assert [row["consumer"] for row in rows_of(made)] == [f"c{n}" if n % 3 == 1 else None for n in range(9)]
 

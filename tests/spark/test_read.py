@@ -153,6 +153,24 @@ def test_a_frame_is_one_moment(spark: SparkSession, store: journal.Store, pages:
     assert read(spark, store.path).count() == 2
 
 
+def test_an_unchanged_journal_is_copied_once(spark: SparkSession, path: Path) -> None:
+    """R5: and again when it has changed; a frame of before still shows what was there."""
+    from pyspark import SparkFiles
+
+    def copies() -> int:
+        return len(list(Path(SparkFiles.getRootDirectory()).rglob("*.mdb")))
+
+    with journal.open(path) as store:
+        store.journal("pages").put("a", 1)
+    before = copies()
+    frame = read(spark, path)
+    assert [frame.count(), read(spark, path).count(), read(spark, path, priority="0-50").count()] == [1, 1, 0]
+    assert copies() == before + 1
+    with journal.open(path) as store:
+        store.journal("pages").put("b", 2)
+    assert [read(spark, path).count(), frame.count()] == [2, 1] and copies() == before + 2
+
+
 def test_several_loads_share_a_snapshot(spark: SparkSession, store: journal.Store, pages: journal.Journal) -> None:
     """They show the same moment, whose cursor is known; when it is closed, that is said."""
     last = pages.put("a", 1)

@@ -144,14 +144,14 @@ class _Begun:
     """Transactions over all generations, of one change. Begun under the lock, ended on any thread."""
 
     def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
-        p.generations.snapshots.begin()
-        p.generations.pins += 1
         self._p = p
         self.readers = readers
         self.schema = schema
         self.taken = p.time.now()
         order, offset = readers[-1].applied()
         self.cursor = Cursor(order, offset - 1)
+        p.generations.snapshots.begin()
+        p.generations.pins += 1
 
     def end(self) -> None:
         for reader in self.readers:
@@ -169,7 +169,17 @@ def _begin(p: Pipeline) -> _Begun:
     p.checkpoints.run()
     readers = [_Reader(rows) for rows in p.rows_now()]
     with p.lock:
+        return _begun(p, readers)
+
+
+def _begun(p: Pipeline, readers: list[_Reader]) -> _Begun:
+    """Under the lock. The store may be closing: then no transaction is left."""
+    try:
         return _Begun(p, readers, p.generations.union())
+    except BaseException:
+        for reader in readers:
+            reader.end()
+        raise
 
 
 def _begin_look(p: Pipeline) -> _Begun:
@@ -181,7 +191,7 @@ def _begin_look(p: Pipeline) -> _Begun:
             p.enter()
             readers = [_Reader(rows) for rows in p.state.generations]  # the active one last
             if _are_of_one_change(readers):
-                return _Begun(p, readers, p.generations.union())
+                return _begun(p, readers)
             for reader in readers:
                 reader.end()
         if monotonic() >= deadline:

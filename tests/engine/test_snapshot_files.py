@@ -212,3 +212,16 @@ def test_a_merged_journal_shows_its_own(store: journal.Store) -> None:
             assert found == {f"{name}{n}": n for n in range(1500)} | {"late": name}
             assert (shot.size, shot.name) == (1501, name)
             assert [row.consumer for row in leases_of(shot.parts(3)).values()] == [name]
+
+
+def test_no_transaction_is_left_when_the_store_closes_in_that_moment(
+    pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+    end = snapshots._Reader.end
+    monkeypatch.setattr(snapshots._Reader, "end", lambda reader: (ended.append(reader), end(reader)))
+    pages._p.generations.snapshots._is_closed = True
+    with pytest.raises(journal.StoreClosed):
+        pages.snapshot()
+    pages._p.generations.snapshots._is_closed = False
+    assert len(ended) == 1

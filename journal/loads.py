@@ -67,7 +67,8 @@ class PartWriter:
         """Add a block of rows."""
         if self._fd < 0:
             raise Invalid(f"the part {self.path} is closed")
-        self._write(self._encoder.block(block))
+        for piece in self._encoder.block(block):
+            self._write(piece)
 
     def close(self) -> tuple[int, int, int]:
         """Make it whole: how many rows and bytes it has, and its checksum. Unless it is sealed, its bytes are on the disk."""

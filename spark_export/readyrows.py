@@ -23,23 +23,26 @@ from pyarrow import compute as pc
 from journal.core import priority as priorities
 from journal.core.keys import PRIMARY_BYTES, murmur
 from journal.core.limits import KEY_BYTES_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
-from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, HEADERS, encode_ready
+from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, HEADERS, WRAP, WRAPPED, encode_ready
 from journal.core.rows import ENTRY_HEAD
-from journal.engine.checksums import SHIFT_MAX, Shifts, added, field_tables
+from journal.engine.checksums import SHIFT_MAX, added, field_tables, shifts_for
 from journal.engine.readyrows import order_of
 from journal.errors import Invalid
 from spark_export.loadrows import Rejected, whole_data
 from spark_export.mapping import Columns, is_text
-from spark_export.packing import binary_of, packed_fields
+from spark_export.packing import packed_fields
 from spark_export.values import milliseconds
 
 Octets = NDArray[np.uint8]
 Numbers = NDArray[Any]
 _NIL = msgpack.packb(None)
 _IS_BYTES = 0x8000
-_ENTRY_BODY = ENTRY_HEAD - 4
-_EMPTY_PRIMARY = crc32(bytes(PRIMARY_BYTES))
-_PRIORITY_ADDS, _DATE_ADDS, _HIGH_ADDS, _LOW_ADDS = (field_tables(behind) for behind in (25, 17, 9, 1))
+_FIXED = PRIMARY_BYTES + ENTRY_HEAD - 4
+"""How many bytes of an entry, and of its primary key, are numbers."""
+_EMPTY = crc32(bytes(_FIXED))
+_PRIORITY_ADDS = field_tables(_FIXED - 1)[7]
+_ADDS = [field_tables(behind) for behind in (57, 49, 41, 32, 24, 16, 8, 0)]
+"""For the process date, the halves of the hash, and the numbers of the entry, eight bytes at a time."""
 
 
 class _Unusual(Exception):
@@ -91,7 +94,16 @@ def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
         primaries[:, 1:9] = _octets(date)
     primaries[:, 9:25] = np.frombuffer(b"".join(map(murmur, keys.to_pylist())), np.uint8).reshape(-1, 16)
 
-    body = np.zeros((rows, _ENTRY_BODY), np.uint8)
+    header = next(size for size, limit in ((2, 1 << 8), (3, 1 << 16), (5, 1 << 32)) if sizes.max() < limit)
+    entry = WRAP.size + FRONT + header
+    heads = np.zeros((rows, entry + ENTRY_HEAD), np.uint8)
+    heads[:, 0] = WRAPPED
+    heads[:, 1:5] = _octets(sizes + (FRONT + header))[:, 4:]
+    heads[:, 5:7] = 0xC4, PRIMARY_BYTES
+    heads[:, 7 : 7 + PRIMARY_BYTES] = primaries
+    heads[:, entry - header] = HEADERS[header][0]
+    heads[:, entry - header + 1 : entry] = _octets(sizes)[:, 9 - header :]
+    body = heads[:, entry + 4 :]
     if insertion is not None:
         body[:, :8] = body[:, 16:24] = _octets(insertion)
     if expiration.any():
@@ -99,41 +111,37 @@ def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
     body[:, 35] = 1  # the version
     body[:, 37] = owner_sizes
     body[:, 38:] = (key_sizes | bytes_mark).astype(">u2").view(np.uint8).reshape(-1, 2)
-    pieces = [binary_of(body, np.full(rows, _ENTRY_BODY)), *owners, keys, *data]
-    rests = pc.binary_join_element_wise(*pieces, b"").to_pylist()
+    tails = pc.binary_join_element_wise(*owners, keys, *data, b"").to_pylist()
+    sums = _sums(primaries, body, tails, sizes - ENTRY_HEAD)
+    heads[:, entry : entry + 4] = sums.astype(">u4").view(np.uint8).reshape(-1, 4)
 
-    header = next(size for size, limit in ((2, 1 << 8), (3, 1 << 16), (5, 1 << 32)) if sizes.max() < limit)
     order = order_of(primaries)
-    primaries, sizes = primaries[order], sizes[order]
-    rests = [rests[row] for row in order.tolist()]
-    fronts = np.empty((rows, FRONT + header + 4), np.uint8)
-    fronts[:, :2] = 0xC4, PRIMARY_BYTES
-    fronts[:, 2:FRONT] = primaries
-    fronts[:, FRONT] = HEADERS[header][0]
-    fronts[:, FRONT + 1 : FRONT + header] = _octets(sizes)[:, 9 - header :]
-    fronts[:, -4:] = _sums(primaries, rests, sizes).astype(">u4").view(np.uint8).reshape(-1, 4)
     both: list[bytes] = [b""] * (2 * rows)
-    both[::2], both[1::2] = fronts.view(f"V{fronts.shape[1]}").ravel().tolist(), rests
+    both[::2] = heads[order].view(f"V{heads.shape[1]}").ravel().tolist()
+    both[1::2] = [tails[row] for row in order.tolist()]
 
     marks = (BY_LOAD if insertion is None else 0) | (DUE_NOW if date is None else 0)
     marks |= HAS_MORE if owner_sizes.any() or expiration.any() else 0
-    lengths = (sizes + (FRONT + header)).astype(">u4").tobytes()
+    lengths = (sizes[order] + entry).astype(">u4").tobytes()
     places = order.astype(">u4").tobytes()
-    return encode_ready(rows, marks, header, primaries.tobytes(), lengths, places, b"".join(both))
+    return encode_ready(rows, marks, header, primaries[order].tobytes(), lengths, places, b"".join(both))
 
 
-def _sums(primaries: Octets, rests: list[bytes], sizes: Numbers) -> NDArray[np.uint32]:
-    """The checksums of entries: of a primary key and the rest of the entry."""
-    found = np.fromiter(map(crc32, rests), np.uint32, len(rests))
-    behind = sizes - 4
+def _sums(primaries: Octets, body: Octets, tails: list[bytes], behind: Numbers) -> NDArray[np.uint32]:
+    """The checksums of entries: of a primary key, the numbers of the entry, and what comes behind them."""
     if behind.max() > SHIFT_MAX:
-        firsts = map(crc32, primaries.view(f"V{PRIMARY_BYTES}").ravel().tolist())
-        return np.fromiter(map(crc32, rests, firsts), np.uint32, len(rests))
-    before = np.full(len(rests), _EMPTY_PRIMARY, np.uint32)
-    before ^= _PRIORITY_ADDS[7][primaries[:, 0]]
-    for adds, start in ((_DATE_ADDS, 1), (_HIGH_ADDS, 9), (_LOW_ADDS, 17)):
-        before ^= added(adds, primaries[:, start : start + 8])
-    return found ^ Shifts(behind).moved(before, behind)
+        before = map(crc32, np.concatenate([primaries, body], axis=1).view(f"V{_FIXED}").ravel().tolist())
+        return np.fromiter(map(crc32, tails, before), np.uint32, len(tails))
+    found = np.fromiter(map(crc32, tails), np.uint32, len(tails))
+    fixed = np.full(len(tails), _EMPTY, np.uint32)
+    fixed ^= _PRIORITY_ADDS[primaries[:, 0]]
+    for adds, octets in zip(_ADDS, (*_eights(primaries[:, 1:25]), *_eights(body)), strict=True):
+        fixed ^= added(adds, octets)
+    return found ^ shifts_for(behind).moved(fixed, behind)
+
+
+def _eights(octets: Octets) -> list[Octets]:
+    return [octets[:, at : at + 8] for at in range(0, octets.shape[1], 8)]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is 
 K1  A decoder is total: any bytes give a block or Invalid. A block that was cut, or changed, is Invalid and never fewer rows.
 K2  A part is whole when its end is there: its number of rows and a checksum over all of it.
 K3  What a row may be is said where it is loaded; here a wrong value is a value like any other.
-K4  The seal is an HMAC (SHA-256) of all bytes before it, under a key that those who make a load share; zeros in a part of others.
-    With it whoever has the key knows that the rows were checked when they were made; without it they are checked when they are loaded.
+K4  The seal says who made a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that those who make a load
+    share; zeros in a part of others. Whoever has the key knows by it that the rows were checked when they were made. It is no
+    protection from one who can write to the directory of the load, as the checksum is none.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from journal.errors import Invalid
 
 _BLOCK, PART = b"JLB1", b"JLP2"
 SEAL_BYTES = 32
-SEAL = "sha256"
 _HEAD = struct.Struct(">4sI")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -145,7 +145,7 @@ class PartEncoder:
     """The bytes of a part file, piece by piece; sealed when there is a key (K4)."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._seal = None if key is None else hmac.new(key, digestmod=SEAL)
+        self._key = key
         self.rows = 0
         self.bytes = 0
         self.crc = 0
@@ -154,26 +154,28 @@ class PartEncoder:
         """What it begins with."""
         return self._passed(PART)
 
-    def block(self, block: bytes) -> bytes:
-        """What one more block adds; it is looked at first, a ready one at its outside."""
+    def block(self, block: bytes) -> tuple[bytes, bytes]:
+        """What one more block adds, in two pieces; it is looked at first, a ready one at its outside."""
         rows = rows_in(block) if block[:4] == READY else len(columns_of(block).data)
-        piece = self._passed(_U32.pack(len(block)) + block)
+        pieces = self._passed(_U32.pack(len(block))), self._passed(block)
         self.rows += rows
-        return piece
+        return pieces
 
     def end(self) -> bytes:
         """What makes it whole (K2)."""
         head = self._passed(_U32.pack(0) + _U64.pack(self.rows))
-        seal, self._seal = bytes(SEAL_BYTES) if self._seal is None else self._seal.digest(), None
-        head += self._passed(seal)
+        head += self._passed(bytes(SEAL_BYTES) if self._key is None else seal_of(self._key, self.rows, self.crc))
         return head + self._passed(_U32.pack(self.crc))
 
     def _passed(self, piece: bytes) -> bytes:
-        if self._seal is not None:
-            self._seal.update(piece)
         self.crc = crc32(piece, self.crc)
         self.bytes += len(piece)
         return piece
+
+
+def seal_of(key: bytes, rows: int, crc: int) -> bytes:
+    """The seal of a part that has so many rows, and this checksum before it (K4)."""
+    return hmac.digest(key, _U64.pack(rows) + _U32.pack(crc), "sha256")
 
 
 def columns_in(pieces: Iterable[bytes], name: str) -> Iterator[Columns]:

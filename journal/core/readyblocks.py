@@ -2,8 +2,9 @@
 Ready blocks: rows of a load as they will stand in its record, made where the rows are. The format first (all big-endian):
 
     block   "JLR1" | crc u32 of what follows | rows u32 | marks u8 | header u8 | primary keys, 26 bytes each
-            | lengths u32 of the rows' bytes | places u32 | the rows' bytes
-    row     c4 1a | primary key 26 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says | entry (core.rows)
+            | lengths u32 of the rows | places u32 | rows
+    row     c6 | length u32 of what follows | c4 1a | primary key 26 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says
+            | entry (core.rows)
 
 Rows are in the order of their primary keys; `places` says which of those that were given each of them is. An entry lacks what
 only the load knows: `at` is 0; with the mark BY_LOAD the insertion and the accepted date are 0, and with DUE_NOW the process date
@@ -29,10 +30,13 @@ READY = b"JLR1"
 HEAD = struct.Struct(">4sIIBB")
 BY_LOAD, DUE_NOW, HAS_MORE = 1, 2, 4
 """The marks: dated by the load; due when it is made; some rows expire or have an owner."""
+WRAP = struct.Struct(">BI")
+"""What is before a row's bytes: they are one msgpack value, so that a run of rows is taken apart by one call."""
+WRAPPED = 0xC6
 HEADERS = {2: b"\xc4", 3: b"\xc5", 5: b"\xc6"}
 """The first byte of a header of bytes by its length."""
 FRONT = 2 + PRIMARY_BYTES
-"""Where the header of the entry begins in a row's bytes."""
+"""Where the header of the entry begins in a row's bytes, without what is before them."""
 _ENTRY = struct.Struct(">4xQQQ8x4xxBH")
 _IS_BYTES = 0x8000
 
@@ -88,7 +92,7 @@ def ready_columns(block: bytes) -> tuple[list[Any], list[Any], list[int], Any, A
     if crc32(memoryview(block)[8:]) != HEAD.unpack_from(block)[1]:
         raise Invalid("a ready block does not match its checksum: it was cut or changed on its way")
     lengths = struct.unpack_from(f">{shape.rows}I", block, shape.lengths)
-    if shape.body + sum(lengths) != len(block) or min(lengths) < FRONT + shape.header + ENTRY_HEAD:
+    if shape.body + sum(lengths) != len(block) or min(lengths) < WRAP.size + FRONT + shape.header + ENTRY_HEAD:
         raise Invalid("a ready block has rows of other lengths than it says")
     places = struct.unpack_from(f">{shape.rows}I", block, shape.places)
     if sorted(places) != list(range(shape.rows)):
@@ -111,9 +115,9 @@ def ready_columns(block: bytes) -> tuple[list[Any], list[Any], list[int], Any, A
 
 def _rows(block: bytes, shape: Shape, lengths: tuple[int, ...]) -> list[tuple[Any, ...]]:
     found = []
-    at, skip = shape.body, FRONT + shape.header
+    at, skip = shape.body, WRAP.size + FRONT + shape.header
     for length in lengths:
-        priority, date = unpack_place(block, at + 2)
+        priority, date = unpack_place(block, at + WRAP.size + 2)
         insertion, expiration, _, owner_size, key_size = _ENTRY.unpack_from(block, at + skip)
         start = at + skip + ENTRY_HEAD
         middle = start + owner_size

@@ -11,6 +11,7 @@ C2  Tables are made for as many bytes behind as SHIFT_MAX; who has more calls zl
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint32]
 SHIFT_MAX = 4096
+_USUAL = 512
 
 
 def _table() -> Words:
@@ -53,6 +55,16 @@ def added(tables: Words, octets: NDArray[np.uint8]) -> Words:
         if column.any():
             total ^= tables[place][column]
     return total
+
+
+@cache
+def _usual() -> Shifts:
+    return Shifts(np.arange(_USUAL))
+
+
+def shifts_for(lengths: NDArray[Any]) -> Shifts:
+    """The tables for these lengths, up to SHIFT_MAX; those of short entries are made once."""
+    return _usual() if len(lengths) and int(lengths.max()) < _USUAL else Shifts(lengths)
 
 
 class Shifts:

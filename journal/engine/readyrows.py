@@ -24,15 +24,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
 from journal.core.keys import PRIMARY_BYTES, SLOT_BYTES
 from journal.core.limits import LOAD_BYTES_MAX
-from journal.core.loadblocks import PART, SEAL, SEAL_BYTES
-from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, READY, shape_of
+from journal.core.loadblocks import PART, SEAL_BYTES, seal_of
+from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, READY, WRAP, shape_of
 from journal.core.rows import ENTRY_HEAD
-from journal.engine.checksums import SHIFT_MAX, Shifts, added, field_tables
+from journal.engine.checksums import SHIFT_MAX, Shifts, added, field_tables, shifts_for
 from journal.errors import Invalid
 from journal.loads import SealedPart
 
@@ -44,9 +45,10 @@ CHUNK_HEAD = 5
 """Bytes in front of a chunk's rows: the head of a msgpack array."""
 ROW_BYTES = 79
 """What a row takes in a record besides its entry; a little more than it may, and as much as `preparing` counts."""
+_unpackb = msgpack.unpackb
 _U32 = struct.Struct(">I")
 _ARRAY32 = struct.Struct(">BI")
-_END_BYTES = 8 + SEAL_BYTES + 4
+_END = struct.Struct(f">Q{SEAL_BYTES}sI")
 _DATE_AT = 3
 """Where the process date is in a row's bytes. The others are counted from where its entry begins."""
 _INSERTION_AT, _ACCEPTED_AT, _AT_AT, _BEHIND_AT = 4, 20, 28, 36
@@ -97,11 +99,14 @@ class ReadyRows:
         counts = [len(block.lengths) for block in blocks]
         self.count = sum(counts)
         self.has_more = any(block.marks & HAS_MORE for block in blocks)
-        self._lengths = np.concatenate([block.lengths for block in blocks])
+        wrapped = [block.at + np.cumsum(block.lengths) for block in blocks]
+        self._ends = np.concatenate(wrapped)
+        """Where a row ends in its part."""
+        self._lengths = np.concatenate([block.lengths for block in blocks]) - WRAP.size
+        self._block_of = np.repeat(np.arange(len(blocks)), counts)
+        self._part_of = [block.part for block in blocks]
         self._heads = np.repeat([FRONT + block.header for block in blocks], counts)
         self._marks = np.repeat([block.marks for block in blocks], counts)
-        self._part_of = np.repeat([block.part for block in blocks], counts)
-        self._starts = np.concatenate([block.at + np.cumsum(block.lengths) - block.lengths for block in blocks])
         self._primaries = np.concatenate([block.primaries for block in blocks])
         self._now = now
         due = np.flatnonzero(self._marks & DUE_NOW)
@@ -113,12 +118,15 @@ class ReadyRows:
         """What they take in a record, at most."""
         self.packed_bytes = int(self._lengths.sum())
         self._parts = parts
+        self._ranks = np.zeros(self.count, np.int64)
 
     def sort(self) -> bool:
         """Put them in order; False when two rows have one hash: a key that comes twice, most likely."""
-        self._order = order_of(self._primaries)
         high, low = _column(self._primaries, 9, 17), _column(self._primaries, 17, 25)
-        by_slot = self._by_slot = _order(high, low)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(_order, high, low)
+            self._order = order_of(self._primaries)
+            by_slot = self._by_slot = other.result()
         return not np.any((np.diff(high[by_slot]) == 0) & (np.diff(low[by_slot]) == 0))
 
     def slots(self) -> list[bytes]:
@@ -134,7 +142,7 @@ class ReadyRows:
     def chunks(self, at: int) -> Iterator[Chunk]:
         """The rows in the order of work, the first change of them at this place (B2)."""
         behind = self._lengths - self._heads - _BEHIND_AT
-        shifts = Shifts(behind[behind <= SHIFT_MAX])
+        shifts = shifts_for(behind[behind <= SHIFT_MAX])
         for start in range(0, self.count, CHUNK_ROWS):
             chunk = self._gathered(self._order[start : start + CHUNK_ROWS])
             octets = _octets(np.arange(at + start, at + start + len(chunk.entries)))
@@ -145,15 +153,8 @@ class ReadyRows:
 
     def _gathered(self, rows: Numbers) -> Chunk:
         """These rows, one behind the other."""
-        begins, lengths, heads = self._starts[rows], self._lengths[rows], self._heads[rows]
-        parts = self._parts
-        found = [
-            parts[number][begin:end]
-            for number, begin, end in zip(
-                self._part_of[rows].tolist(), begins.tolist(), (begins + lengths).tolist(), strict=True
-            )
-        ]
-        body = bytearray().join((_ARRAY32.pack(0xDD, 2 * len(rows)), *found))
+        lengths, heads = self._lengths[rows], self._heads[rows]
+        body = bytearray().join((_ARRAY32.pack(0xDD, 2 * len(rows)), *self._taken(rows)))
         entries = CHUNK_HEAD + np.cumsum(lengths) - lengths + heads
         chunk = Chunk(body, heads, entries, lengths - heads)
         now = _octets(np.array([self._now]))
@@ -170,6 +171,22 @@ class ReadyRows:
             _put(chunk.octets, entries[dated] + _ACCEPTED_AT, now)
             chunk.adds[dated] ^= added(_INSERTION_ADDS, octets) ^ added(_ACCEPTED_ADDS, now)
         return chunk
+
+    def _taken(self, rows: Numbers) -> list[bytes]:
+        """The bytes of these rows: a run of them out of each block (B3), then each in its place."""
+        found: list[bytes] = []
+        sorted_rows = np.sort(rows)
+        of = self._block_of[sorted_rows]
+        breaks = np.flatnonzero((np.diff(sorted_rows) != 1) | (np.diff(of) != 0))
+        firsts, lasts = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(rows) - 1]))
+        begins = self._ends[sorted_rows[firsts]] - self._lengths[sorted_rows[firsts]] - WRAP.size
+        counts, ends = lasts - firsts + 1, self._ends[sorted_rows[lasts]]
+        for block, count, begin, end in zip(
+            of[firsts].tolist(), counts.tolist(), begins.tolist(), ends.tolist(), strict=True
+        ):
+            found += _unpackb(_ARRAY32.pack(0xDD, count) + self._parts[self._part_of[block]][begin:end])
+        self._ranks[sorted_rows] = np.arange(len(rows))
+        return [found[rank] for rank in self._ranks[rows].tolist()]
 
 
 def ready_rows(parts: Sequence[Any], entry_bytes_max: int, now: int) -> ReadyRows | None:
@@ -199,14 +216,13 @@ def _read(part: SealedPart) -> bytes | None:
     """The bytes of a part; None when its seal is not that of its key, or its checksum is another one."""
     with open(part, "rb") as file:
         data = file.read()
-    end = len(data) - SEAL_BYTES - 4
+    end = len(data) - _END.size
     if end < len(PART) or data[: len(PART)] != PART:
         return None
-    view = memoryview(data)
-    if crc32(view[:-4]) != _U32.unpack_from(data, len(data) - 4)[0]:
-        return None
-    seal = hmac.new(part.key, view[:end], SEAL).digest()
-    return data if hmac.compare_digest(seal, data[end : end + SEAL_BYTES]) else None
+    rows, seal, crc = _END.unpack_from(data, end)
+    before = crc32(memoryview(data)[: end + 8])
+    is_right = hmac.compare_digest(seal_of(part.key, rows, before), seal) and crc32(seal, before) == crc
+    return data if is_right else None
 
 
 def _blocks(data: bytes, part: int) -> list[_Block] | None:
@@ -223,8 +239,8 @@ def _blocks(data: bytes, part: int) -> list[_Block] | None:
             return None
         primaries = np.frombuffer(data, np.uint8, PRIMARY_BYTES * shape.rows, shape.primaries)
         lengths = np.frombuffer(data, ">u4", shape.rows, shape.lengths).astype(np.int64)
-        is_whole = shape.body + int(lengths.sum()) == at + size <= len(data) - _END_BYTES
-        if not is_whole or int(lengths.min()) < FRONT + shape.header + ENTRY_HEAD:
+        is_whole = shape.body + int(lengths.sum()) == at + size <= len(data) - _END.size
+        if not is_whole or int(lengths.min()) < WRAP.size + FRONT + shape.header + ENTRY_HEAD:
             return None
         found.append(_Block(part, shape.body, shape.marks, shape.header, primaries.reshape(-1, PRIMARY_BYTES), lengths))
         at += size

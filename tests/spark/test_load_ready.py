@@ -235,15 +235,16 @@ BLOCK = ready(
     {"key": ["ab", "cd", "ef"], "n": [1, 2, 3], "process_date": pa.array([NOW, NOW + 1, NOW + 2], pa.int64())}
 )
 SHAPE = shape_of(BLOCK)
-ENTRY = SHAPE.body + 28 + SHAPE.header
-"""Where the first entry is."""
+ROW = SHAPE.body + 5
+ENTRY = ROW + 28 + SHAPE.header
+"""Where the first row and its entry are."""
 HARMLESS = {
-    "hash": changed(changed(BLOCK, SHAPE.primaries + 9, bytes(16)), SHAPE.body + 11, bytes(16)),
+    "hash": changed(changed(BLOCK, SHAPE.primaries + 9, bytes(16)), ROW + 11, bytes(16)),
     "order": changed(BLOCK, SHAPE.primaries, b"\xff"),
     "checksum": changed(BLOCK, ENTRY, b"abcd"),
     "at": changed(BLOCK, ENTRY + 28, b"abcdefgh"),
     "version": changed(BLOCK, ENTRY + 36, b"abcde"),
-    "msgpack header": changed(BLOCK, SHAPE.body + 28, b"\x00\x00"),
+    "msgpack header": changed(BLOCK, ROW + 28, b"\x00\x00"),
 }
 """What is made anew: of such a block the rows are good."""
 REFUSED = {
@@ -256,7 +257,7 @@ REFUSED = {
     "no key": (changed(BLOCK, ENTRY + 42, b"\0\0"), "row 0 of part 0: a key has 1 to"),
     "key beyond the row": (changed(BLOCK, ENTRY + 42, b"\x03\0"), "shorter than its owner and its key"),
     "owner beyond the row": (changed(BLOCK, ENTRY + 41, b"\xff"), "shorter than its owner and its key"),
-    "process date": (changed(BLOCK, SHAPE.body + 3, b"\xff"), "row 0 of part 0: process_date is"),
+    "process date": (changed(BLOCK, ROW + 3, b"\xff"), "row 0 of part 0: process_date is"),
     "expiration": (changed(BLOCK, ENTRY + 12, b"\xff"), "row 0 of part 0: expiration is"),
     "length": (changed(BLOCK, SHAPE.lengths + 3, b"\x01"), "rows of other lengths"),
     "lengths that make up": (

@@ -12,9 +12,9 @@ milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is 
 K1  A decoder is total: any bytes give a block or Invalid. A block that was cut, or changed, is Invalid and never fewer rows.
 K2  A part is whole when its end is there: its number of rows and a checksum over all of it.
 K3  What a row may be is said where it is loaded; here a wrong value is a value like any other.
-K4  The seal says who made a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that those who make a load
-    share; zeros in a part of others. Whoever has the key knows by it that the rows were checked when they were made. It is no
-    protection from one who can write to the directory of the load, as the checksum is none.
+K4  The seal says who made a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that those who
+    make a load share; zeros in a part of others. Whoever has the key knows by it that the rows were checked when they were made.
+    It is no protection from one who can write to the directory of the load, as the checksum is none.
 """
 
 from __future__ import annotations

@@ -22,16 +22,36 @@ from journal.errors import Invalid, StorageError, StoreFull
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class SealedPart(os.PathLike[str]):
+    """
+    The path of a part file that was sealed under a key (PartWriter), for `Journal.load`.
+
+    Rows that were checked when they were made are not checked again when the seal is right. When it is not, they are.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], key: bytes) -> None:
+        self._path = os.fspath(path)
+        self.key = key
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    def __str__(self) -> str:
+        return self._path
+
+
 class PartWriter:
     """
     Writes a part file. It must not be there yet; it is whole when it was closed.
 
+    With a key it is sealed: it belongs to a load that is under way and is of no use to any other, so it is not synced.
     A context manager: left by an error, the file is removed.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], key: bytes | None = None) -> None:
         self.path = os.fspath(path)
-        self._encoder = PartEncoder()
+        self._encoder = PartEncoder(key)
+        self._is_synced = key is None
         self._result: tuple[int, int, int] | None = None
         try:
             self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -47,16 +67,18 @@ class PartWriter:
         """Add a block of rows."""
         if self._fd < 0:
             raise Invalid(f"the part {self.path} is closed")
-        self._write(self._encoder.block(block))
+        for piece in self._encoder.block(block):
+            self._write(piece)
 
     def close(self) -> tuple[int, int, int]:
-        """Make it whole: how many rows and bytes it has, and its checksum. Its bytes are on the disk."""
+        """Make it whole: how many rows and bytes it has, and its checksum. Unless it is sealed, its bytes are on the disk."""
         if self._result is None:
             if self._fd < 0:
                 raise Invalid(f"the part {self.path} was given up")
             self._write(self._encoder.end())
             try:
-                os.fsync(self._fd)
+                if self._is_synced:
+                    os.fsync(self._fd)
             except OSError as e:
                 self.abort()
                 raise _failure(e, self.path) from e

@@ -173,7 +173,7 @@ class _Progress:
         """The same, counted."""
         for made in source:
             yield made
-            self._rows += len(made.data)
+            self._rows += made.size
             now = time.monotonic()
             if self._is_shown and now - self._shown >= STEP_S:
                 self._shown = now

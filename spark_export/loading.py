@@ -8,6 +8,8 @@ A load, from the rows of many tasks to one change of the journal: what the batch
 L1  Whatever fails, and wherever, the journal is as it was and no part is left.
 L2  A row that is not loaded fails the load, or is listed with its partition, its place in it, its key and the reason: every one of them.
 L3  Blocks have BLOCK_ROWS rows at most, whatever the size of Spark's batches.
+L4  Where parts are files, and no schema looks at the data, tasks make the rows ready for the journal (readyrows) and seal their
+    part, so that the commit, which works alone, has little left to do.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from spark_export.jsondata import json_of
 from spark_export.loadrows import Made, Rejected, rows_of
 from spark_export.mapping import Columns, columns_of
 from spark_export.problems import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, problem, told
+from spark_export.readyrows import Ready, ready_of
 from spark_export.staging import Staging, begin
 from spark_export.stores import AnyJournal, looked_at, opened_to_write
 from spark_export.write_options import WriteOptions
@@ -64,17 +67,21 @@ class Staged:
 
 def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> Plan:
     """Look at everything that can be wrong before a row is read."""
-    columns, due = check(options, table)
-    return Plan(options, columns, due, begin(options, is_made_by_tasks=is_stream))
+    columns, due, is_plain = check(options, table)
+    return Plan(options, columns, due, begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain))
 
 
-def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None]:
-    """The use of each column, and when rows without a date are due; through `pages` if the caller has the journal open."""
+def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None, bool]:
+    """
+    The use of each column, when rows without a date are due, and whether no schema looks at the rows.
+
+    Through `pages` if the caller has the journal open.
+    """
     if pages is None:
         with told(), looked_at(options.place) as look:
             return check(options, table, look)
     columns = columns_of(table, options.named, pages.schema, options.data_format)
-    return columns, None if options.delay is None else pages.now() + options.delay
+    return columns, None if options.delay is None else pages.now() + options.delay, pages.schema is None
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -87,10 +94,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def stage(batches: Iterable[pa.RecordBatch], plan: Plan, partition: int) -> Staged:
     """Write the rows of a task into a part."""
     pieces = (piece for batch in batches for piece in _pieces(batch))
-    return stage_made((rows_of(piece, plan.columns, plan.due) for piece in pieces), plan, partition)
+    return stage_made((made_of(piece, plan) for piece in pieces), plan, partition)
 
 
-def stage_made(source: Iterator[Made], plan: Plan, partition: int) -> Staged:
+def made_of(batch: pa.RecordBatch, plan: Plan) -> Made | Ready:
+    """The rows of a batch, ready for the journal if they can be (L4)."""
+    ready = ready_of(batch, plan.columns, plan.due) if plan.staging.key is not None else None
+    return rows_of(batch, plan.columns, plan.due) if ready is None else ready
+
+
+def stage_made(source: Iterator[Made | Ready], plan: Plan, partition: int) -> Staged:
     """The same with rows that are made already."""
     made = next(source, None)
     if made is None:
@@ -103,10 +116,10 @@ def stage_made(source: Iterator[Made], plan: Plan, partition: int) -> Staged:
             if made.rejected:
                 rejected += [one._replace(row=one.row + seen) for one in made.rejected]
                 _check_rejected(rejected, plan.options, partition)
-            if made.data:
+            if made.size:
                 part.write(made.block())
-                rows += len(made.data)
-            seen += len(made.data) + len(made.rejected)
+                rows += made.size
+            seen += made.size + len(made.rejected)
             made = next(source, None)
     return Staged(partition, name, rows, tuple(rejected))
 

@@ -55,6 +55,11 @@ class Made(NamedTuple):
     """Where in the batch each of the rows was."""
     rejected: list[Rejected]
 
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self.data)
+
     def block(self) -> bytes:
         """The load block."""
         return encode_columns(*self[:7])
@@ -137,7 +142,7 @@ def _data(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[bytes]:
     if whole is None or (columns.fields and whole.null_count == len(whole)):
         return _fields(batch, columns.fields, bad)
     refused: Bad = {}
-    packed = _whole(whole, columns.data_format, refused)
+    packed = whole_data(whole, columns.data_format, refused)
     if columns.fields and whole.null_count:
         missed: Bad = {}
         absent = np.nonzero(np.asarray(whole.is_null()))[0].tolist()
@@ -148,7 +153,8 @@ def _data(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[bytes]:
     return packed
 
 
-def _whole(column: pa.Array, data_format: str, bad: Bad) -> list[bytes]:
+def whole_data(column: pa.Array, data_format: str, bad: Bad) -> list[bytes]:
+    """The packed data of a column that is the whole of it."""
     if data_format == "msgpack":
         found: list[bytes] = (pc.fill_null(column, _NONE) if column.null_count else column).to_pylist()
         return found

@@ -27,12 +27,13 @@ from typing import Any, Protocol
 
 from journal.core.views import Loaded
 from journal.errors import JournalError, StorageError
-from journal.loads import PartWriter
+from journal.loads import PartWriter, SealedPart
 from spark_export.options import Place
 from spark_export.problems import STAGING, STORE_UNREACHABLE, coded, problem
 from spark_export.stores import AnyJournal, connected, existing, told_all
 from spark_export.write_options import WriteOptions
 
+KEY_BYTES = 32
 STALE_S = 86_400
 """A load is over within a day, or nobody waits for it any more."""
 _NAME = re.compile(r"\.load-[0-9a-f]{16}(\.gone)?")
@@ -57,6 +58,8 @@ class Staging:
     load: str | None
     """What the daemon knows the load by."""
     is_made_by_tasks: bool = False
+    key: bytes | None = None
+    """What tasks seal their parts with (journal.loads.SealedPart); None: they do not."""
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[Part]:
@@ -88,7 +91,7 @@ class Staging:
                 "that disk: then give the address of the store's daemon in place of its path, or a directory that all tasks share in the "
                 "option 'staging'",
             )
-        return PartWriter(os.path.join(self.directory, name))
+        return PartWriter(os.path.join(self.directory, name), self.key)
 
     def _rmdir(self) -> None:
         try:
@@ -106,7 +109,9 @@ class Staging:
         if self.directory is None:
             assert self.load is not None
             return pages.load_commit(self.load, list(names), **how)
-        return pages.load([os.path.join(self.directory, name) for name in names], **how)
+        paths = [os.path.join(self.directory, name) for name in names]
+        key = self.key
+        return pages.load(paths if key is None else [SealedPart(path, key) for path in paths], **how)
 
     def remove(self) -> None:
         """Give up whatever is there (S2)."""
@@ -126,8 +131,8 @@ class Staging:
             pass  # the daemon forgets it by itself, after an hour
 
 
-def begin(options: WriteOptions, *, is_made_by_tasks: bool = False) -> Staging:
-    """A place for the parts of a new load (S4)."""
+def begin(options: WriteOptions, *, is_made_by_tasks: bool = False, is_sealed: bool = False) -> Staging:
+    """A place for the parts of a new load (S4); a daemon checks all rows, so what it keeps is not sealed."""
     place = told_all(options.place)
     if place.is_address:
         try:
@@ -138,7 +143,7 @@ def begin(options: WriteOptions, *, is_made_by_tasks: bool = False) -> Staging:
     directory = beside(place.path, options.staging)
     if not is_made_by_tasks:
         _make(directory)
-    return Staging(place, directory, None, is_made_by_tasks)
+    return Staging(place, directory, None, is_made_by_tasks, secrets.token_bytes(KEY_BYTES) if is_sealed else None)
 
 
 def _make(directory: str) -> None:

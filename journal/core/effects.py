@@ -16,6 +16,7 @@ E3  A skip is not an effect of anything: compaction leaves it in the place of re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from journal.core.keys import UserKey
@@ -198,6 +199,19 @@ class LoadGroup(NamedTuple):
     name: str
     number: int
     effects: list[Any]
+
+
+class Packed(NamedTuple):
+    """
+    An effect on its way into a record, whose last part, an empty list, stands for so many values that are packed already.
+
+    They come in pieces, this many bytes in all. A piece is written before the next one is asked for.
+    """
+
+    effect: Puts | Load
+    values: int
+    size: int
+    pieces: Iterator[bytes | memoryview]
 
 
 Effect = (

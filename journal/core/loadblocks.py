@@ -2,7 +2,8 @@
 Load blocks and part files: rows on their way into a journal, as bytes. The format first (all big-endian):
 
     block   "JLB1" | crc u32 of what follows | msgpack [keys, data, priority, process date, insertion date, expiration, owner]
-    part    "JLP1" | (length u32 | block) … | 0 u32 | rows u64 | crc u32 of all bytes before it
+            or a ready block (core.readyblocks)
+    part    "JLP2" | (length u32 | block) … | 0 u32 | rows u64 | seal 32 | crc u32 of all bytes before it
 
 A block has columns, not rows: `data` is an array of packed msgpack values, one for each row; every other column is an array
 with a value for each row, or one value that all rows have. A key is a text, bytes, or nil (a schema forms it); dates are
@@ -11,10 +12,14 @@ milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is 
 K1  A decoder is total: any bytes give a block or Invalid. A block that was cut, or changed, is Invalid and never fewer rows.
 K2  A part is whole when its end is there: its number of rows and a checksum over all of it.
 K3  What a row may be is said where it is loaded; here a wrong value is a value like any other.
+K4  The seal says who made a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that those who
+    make a load share; zeros in a part of others. Whoever has the key knows by it that the rows were checked when they were made.
+    It is no protection from one who can write to the directory of the load, as the checksum is none.
 """
 
 from __future__ import annotations
 
+import hmac
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,9 +30,11 @@ import msgpack
 from journal.core import priority as priorities
 from journal.core.keys import UserKey
 from journal.core.limits import BLOCK_BYTES_MAX
+from journal.core.readyblocks import READY, ready_columns, rows_in
 from journal.errors import Invalid
 
-_BLOCK, _PART = b"JLB1", b"JLP1"
+_BLOCK, PART = b"JLB1", b"JLP2"
+SEAL_BYTES = 32
 _HEAD = struct.Struct(">4sI")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -106,6 +113,8 @@ def columns_of(block: bytes) -> Columns:
     if type(block) is not bytes or len(block) < _HEAD.size:
         raise Invalid(f"{block!r:.60} is no load block: it must be what encode_block makes")
     magic, crc = _HEAD.unpack_from(block)
+    if magic == READY:
+        return Columns(*ready_columns(block))
     if magic != _BLOCK:
         raise Invalid(f"a load block begins with {_BLOCK!r}, not with {magic!r}: is it from a newer version?")
     body = memoryview(block)[_HEAD.size :]
@@ -133,27 +142,29 @@ def decode_block(block: bytes) -> list[LoadRow]:
 
 
 class PartEncoder:
-    """The bytes of a part file, piece by piece."""
+    """The bytes of a part file, piece by piece; sealed when there is a key (K4)."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key
         self.rows = 0
         self.bytes = 0
         self.crc = 0
 
     def begin(self) -> bytes:
         """What it begins with."""
-        return self._passed(_PART)
+        return self._passed(PART)
 
-    def block(self, block: bytes) -> bytes:
-        """What one more block adds; it is looked at first."""
-        rows = len(columns_of(block).data)
-        piece = self._passed(_U32.pack(len(block)) + block)
+    def block(self, block: bytes) -> tuple[bytes, bytes]:
+        """What one more block adds, in two pieces; it is looked at first, a ready one at its outside."""
+        rows = rows_in(block) if block[:4] == READY else len(columns_of(block).data)
+        pieces = self._passed(_U32.pack(len(block))), self._passed(block)
         self.rows += rows
-        return piece
+        return pieces
 
     def end(self) -> bytes:
         """What makes it whole (K2)."""
         head = self._passed(_U32.pack(0) + _U64.pack(self.rows))
+        head += self._passed(bytes(SEAL_BYTES) if self._key is None else seal_of(self._key, self.rows, self.crc))
         return head + self._passed(_U32.pack(self.crc))
 
     def _passed(self, piece: bytes) -> bytes:
@@ -162,12 +173,17 @@ class PartEncoder:
         return piece
 
 
+def seal_of(key: bytes, rows: int, crc: int) -> bytes:
+    """The seal of a part that has so many rows, and this checksum before it (K4)."""
+    return hmac.digest(key, _U64.pack(rows) + _U32.pack(crc), "sha256")
+
+
 def columns_in(pieces: Iterable[bytes], name: str) -> Iterator[Columns]:
     """The blocks in the bytes of a part file (K1, K2); `name` is for errors. What was given counts when it has ended."""
     source = _Pieces(pieces, name)
-    magic = source.take(len(_PART))
-    if magic != _PART:
-        raise Invalid(f"{name} is no part file of a load: it begins with {magic!r}, not with {_PART!r}")
+    magic = source.take(len(PART))
+    if magic != PART:
+        raise Invalid(f"{name} is no part file of a load: it begins with {magic!r}, not with {PART!r}")
     rows = 0
     while True:
         (size,) = _U32.unpack(source.take(_U32.size))
@@ -182,6 +198,7 @@ def columns_in(pieces: Iterable[bytes], name: str) -> Iterator[Columns]:
         rows += len(columns.data)
         yield columns
     (counted,) = _U64.unpack(source.take(_U64.size))
+    source.take(SEAL_BYTES)
     crc = source.crc
     if _U32.unpack(source.take(_U32.size))[0] != crc or counted != rows:
         raise Invalid(

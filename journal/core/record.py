@@ -24,6 +24,7 @@ from journal.errors import LogDamaged
 
 HEAD = struct.Struct(">QIQBI")
 _U32 = struct.Struct(">I")
+_ARRAY32 = struct.Struct(">BI")
 _pack_u32 = _U32.pack
 HEAD_BYTES = 21
 LENGTH_END = 12
@@ -105,6 +106,19 @@ def encoder_with_old(
         return record + _pack_u32(crc32(record))
 
     return encode
+
+
+def extended(record: bytes, values: int, size: int) -> bytes:
+    """
+    How a record begins whose effect ends with so many values, in so many bytes, that are packed already.
+
+    `record` is the one with an empty array in their place. What follows are the values and a checksum of all of it.
+    """
+    (names,) = _U32.unpack_from(record, HEAD_BYTES)
+    start = HEAD_BYTES + 4 + names
+    packed = record[start + 4 : -5] + _ARRAY32.pack(0xDD, values)
+    size += len(packed) + 4
+    return b"".join((record[:8], _pack_u32(names + 8 + size), record[12:start], _pack_u32(size), packed))
 
 
 def decode(buffer: bytes, at: int = 0) -> Record | None:

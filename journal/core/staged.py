@@ -77,9 +77,10 @@ class LoadPart:
         """Add a block of rows. After an error the part is given up: write it anew, under another name."""
         if self._is_over:
             raise Invalid(f"the part {self.name} is closed")
-        piece = self._encoder.block(block)
+        pieces = self._encoder.block(block)
         self._is_over = True
-        self._add(piece)
+        for piece in pieces:
+            self._add(piece)
         self._is_over = False
 
     def close(self) -> tuple[int, int, int]:

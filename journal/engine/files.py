@@ -128,6 +128,15 @@ def write_all(fd: int, data: bytes | memoryview, position: int) -> None:
         view = view[written:]
 
 
+def write_zeros(fd: int, begin: int, end: int) -> None:
+    """Write zeros from here to there."""
+    zeros = bytes(min(end - begin, 1 << 20))
+    while begin < end:
+        piece = min(len(zeros), end - begin)
+        write_all(fd, memoryview(zeros)[:piece], begin)
+        begin += piece
+
+
 class OwnerLock:
     """
     LOCK: a flock, with the pid and start time of the owner for people and for the error message; behind that, one a line, the

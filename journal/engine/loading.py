@@ -10,10 +10,11 @@ How it is made is in journal.engine.oneload.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
+from journal.core.schema import Schema
 from journal.core.staged import LoadPart, LoadSession, load_id, part_name, part_names
 from journal.core.views import Loaded
 from journal.engine.arguments import SchemaChanged, name_text
@@ -22,9 +23,14 @@ from journal.engine.levels import FULL
 from journal.engine.oneload import RULES, OneLoad, Options, repeated
 from journal.engine.pipeline import Pipeline
 from journal.engine.preparing import Bounds, Part, Preparing, listed_parts
+from journal.engine.readyload import ReadyLoad
 from journal.engine.side import Side
 from journal.engine.staging import Staging
 from journal.errors import Invalid
+from journal.loads import SealedPart
+
+if TYPE_CHECKING:
+    from journal.engine.readyrows import ReadyRows
 
 ON_REJECT = ("fail", "list")
 
@@ -126,22 +132,52 @@ class Loading(Side):
 
     # -- one change -----------------------------------------------------------------------------------------------------
 
-    def _load(self, parts: Iterable[Part], options: Options) -> Loaded:
+    def _load(self, parts: Sequence[Part], options: Options) -> Loaded:
         p = self._p
         schema = p.generations.schema
         limit = p.settings.entry_bytes_max
-        preparing = Preparing(schema, limit, self._bounds, self._now(), is_listing=options.is_listing)
+        began = self._now()
+        if schema is None and self._bounds == Bounds():
+            ready = _ready(parts, limit, began)
+            made = (
+                None
+                if ready is None
+                else self._make(ready.count, ready.bytes, None, options, _maker(p, ready, options))
+            )
+            if made is not None:
+                return made
+        preparing = Preparing(schema, limit, self._bounds, began, is_listing=options.is_listing)
         prepared = preparing.read(parts)
-        is_large = len(prepared.items) >= CHANGES_MIN or prepared.bytes >= BYTES_MAX
+        loaded = self._make(
+            len(prepared.items),
+            prepared.bytes,
+            schema,
+            options,
+            lambda now: OneLoad(p, self._find, prepared, options, now),
+        )
+        assert loaded is not None
+        return loaded
+
+    def _make(
+        self,
+        rows: int,
+        size: int,
+        schema: Schema | None,
+        options: Options,
+        load: Callable[[int], OneLoad | ReadyLoad],
+    ) -> Loaded | None:
+        """Make a load under the lock, and have it durable; None when it must be made in another way."""
+        p = self._p
+        is_large = rows >= CHANGES_MIN or size >= BYTES_MAX
         if is_large and p.changes:
             p.checkpoints.hold()  # so that the map has all its room
         with p.lock:
             now = p.enter()
             if p.generations.schema is not schema:
                 raise SchemaChanged
-            made = repeated(p, options)
-            if made is None:
-                made = OneLoad(p, self._find, prepared, options, now).make()
+            made = repeated(p, options) or load(now).make()
+        if made is None:
+            return None
         loaded, offset = made
         if options.level == FULL and p.log.synced < offset:
             p.settle(offset)
@@ -154,6 +190,22 @@ class Loading(Side):
         if p.trouble is not None:
             raise p.trouble
         return p.time.now()
+
+
+def _ready(parts: Sequence[Part], entry_bytes_max: int, now: int) -> ReadyRows | None:
+    """Rows that need no check, in order; None when there are others, or numpy, which sorts them, is not installed."""
+    if not all(isinstance(part, SealedPart) for part in parts):
+        return None
+    try:
+        from journal.engine.readyrows import ready_rows
+    except ImportError:
+        return None
+    ready = ready_rows(parts, entry_bytes_max, now)
+    return ready if ready is not None and ready.sort() else None
+
+
+def _maker(p: Pipeline, ready: ReadyRows, options: Options) -> Callable[[int], ReadyLoad]:
+    return lambda now: ReadyLoad(p, ready, options, now)
 
 
 def options_of(p: Pipeline, on_conflict: str, once: Any, on_reject: str, durability: str | None) -> Options:

@@ -4,7 +4,8 @@ Writing the log: one segment is open, records are appended to preallocated space
 W1  A record is in the OS before its effect is applied (level none: it is in our buffer, in order). A write that fails
     changes nothing: the next record takes its place.
 W2  Records go only to space that was written before (zeros, or a recycled segment's old bytes) and synced, so that a
-    sync writes no metadata, and a full disk is met when space is prepared, not when a record is written.
+    sync writes no metadata, and a full disk is met when space is prepared, not when a record is written. The space
+    of a load is allocated and synced, but not written: zeros would be as many bytes once more.
 W3  A segment is synced before the next one takes records. It gets its name when its space is prepared and synced, and
     the name is durable before it takes records.
 W4  The last RESERVE bytes are for work that frees room or ends leases: puts are refused earlier.
@@ -24,12 +25,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from itertools import chain
 from pathlib import Path
+from zlib import crc32
 
-from journal.core.effects import Effect
+from journal.core.effects import Effect, Packed
 from journal.core.limits import NEVER, RECORD_BYTES_MAX
-from journal.core.record import encoder
-from journal.engine.files import open_file, storage_error, sync_directory, write_all
+from journal.core.record import encoder, extended
+from journal.engine.files import open_file, storage_error, sync_directory, write_all, write_zeros
 from journal.engine.segments import (
     SEGMENT_BYTES_FIRST,
     UNNAMED,
@@ -149,18 +152,22 @@ class Log:
             if piece.count(0) != len(piece):
                 if any(survivors(self.fd, self.namespace, end)):
                     log.warning("log_tail_cut segment=%d position=%d offset=%d", end.segment, end.position, end.offset)
-                _zero(self.fd, at, self.allocated)
+                write_zeros(self.fd, at, self.allocated)
                 return
             at += len(piece)
 
     # -- appending --------------------------------------------------------------------------------------------------
 
-    def append(self, effect: Effect, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool) -> int:
+    def append(
+        self, effect: Effect | Packed, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool
+    ) -> int:
         """
         Write a record and return its first offset. A refusal changes nothing (W1).
 
         Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
         """
+        if isinstance(effect, Packed):
+            return self._append_packed(effect, count, now, is_awaited)
         offset = self.next_offset
         record = self.encode(offset - self.base, now, offset - self.synced, count, effect)
         size = len(record)
@@ -178,6 +185,30 @@ class Log:
             except OSError as e:
                 raise storage_error(e, "cannot write to the log") from e
         self.position = position + size
+        self.bytes_written += size
+        self.next_offset = offset + count
+        return offset
+
+    def _append_packed(self, packed: Packed, count: int, now: int, is_awaited: bool) -> int:
+        """Write the record of a load piece by piece; never lazy. What is written of one that fails is a torn record."""
+        offset = self.next_offset
+        record = self.encode(offset - self.base, now, offset - self.synced, count, packed.effect)
+        head = extended(record, packed.values, packed.size)
+        size = len(head) + packed.size + 4
+        self.flush()
+        self._look_for_room(size, False, is_load=True)
+        at, crc = self.position, 0
+        try:
+            for piece in chain((head,), packed.pieces):
+                write_all(self.fd, piece, at)
+                if is_awaited:
+                    os.posix_fadvise(self.fd, at, len(piece), os.POSIX_FADV_DONTNEED)  # W7
+                at, crc = at + len(piece), crc32(piece, crc)
+            assert at + 4 == self.position + size
+            write_all(self.fd, crc.to_bytes(4, "big"), at)
+        except OSError as e:
+            raise storage_error(e, "cannot write to the log") from e
+        self.position += size
         self.bytes_written += size
         self.next_offset = offset + count
         return offset
@@ -241,18 +272,18 @@ class Log:
             self.segment_bytes_max = segment_bytes
         self._free_until = 0
 
-    def _look_for_room(self, size: int, is_essential: bool) -> None:
-        """Find out how far we may write without another look, and prepare space when that is not enough."""
+    def _look_for_room(self, size: int, is_essential: bool, *, is_load: bool = False) -> None:
+        """Find out how far we may write without another look, and prepare space when that is not enough (W2)."""
         if self.bytes_written + size > self.bytes_limit and not is_essential:
             raise StoreFull("the rows are about to fill their map: wait for a checkpoint, or open with more map_bytes")
         end = self.position + size
         if end > self.allocated - RESERVE or end > self.segment_bytes_max:
-            self._make_room(size, is_essential)
+            self._make_room(size, is_essential, is_load)
         self._free_until = min(
             self.allocated - RESERVE, self.segment_bytes_max, self.position + self.bytes_limit - self.bytes_written
         )
 
-    def _make_room(self, size: int, is_essential: bool) -> None:
+    def _make_room(self, size: int, is_essential: bool, is_load: bool) -> None:
         """Prepare space for a record (W2, W4), in this segment or the next."""
         if size > RECORD_BYTES_MAX:
             raise Invalid(f"the change takes {size} bytes in the log, more than {RECORD_BYTES_MAX}: split the group")
@@ -266,17 +297,20 @@ class Log:
         with self._extending:
             while self.position + size > self.allocated - RESERVE:
                 try:
-                    self._extend(self.position + size + RESERVE)
+                    self._extend(self.position + size + RESERVE, is_load=is_load)
                 except OSError as e:
                     if is_essential and self.position + size < self.allocated:
                         return
                     raise storage_error(e, f"no room for the log in {self.directory}") from e
 
-    def _extend(self, at_least: int) -> None:
+    def _extend(self, at_least: int, *, is_load: bool = False) -> None:
         step = min(max(SEGMENT_BYTES_FIRST, self.allocated), STEP_MAX)
         end = -(-max(self.allocated + step, at_least) // SEGMENT_BYTES_FIRST) * SEGMENT_BYTES_FIRST
         try:
-            _zero(self.fd, self.allocated, end)
+            if is_load:
+                os.posix_fallocate(self.fd, self.allocated, end - self.allocated)
+            else:
+                write_zeros(self.fd, self.allocated, end)
         except OSError:
             self._give_back()
             raise
@@ -339,7 +373,7 @@ class Log:
                 fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             allocated = os.fstat(fd).st_size
             if allocated < SEGMENT_BYTES_FIRST:
-                _zero(fd, allocated, SEGMENT_BYTES_FIRST)
+                write_zeros(fd, allocated, SEGMENT_BYTES_FIRST)
                 allocated = SEGMENT_BYTES_FIRST
                 os.fdatasync(fd)
             sync_fd = open_file(unnamed)
@@ -399,11 +433,3 @@ class Log:
             if fd >= 0:
                 os.close(fd)
         self.fd = self.sync_fd = -1
-
-
-def _zero(fd: int, begin: int, end: int) -> None:
-    zeros = bytes(min(end - begin, 1 << 20))
-    while begin < end:
-        piece = min(len(zeros), end - begin)
-        write_all(fd, memoryview(zeros)[:piece], begin)
-        begin += piece

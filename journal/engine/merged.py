@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from journal.core.effects import Effect
+from journal.core.effects import Effect, Packed
 from journal.core.limits import NEVER
 from journal.core.record import encoder
 from journal.core.settings import Settings
@@ -113,7 +113,7 @@ class Sequence(Merging):
             self.flush()
         return now
 
-    def append(self, effect: Effect, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
+    def append(self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
         """Append a record that belongs to no member."""
         self.log.encode = self._encode
         return super().append(effect, count, now, level, is_essential=is_essential)
@@ -242,7 +242,7 @@ class Member(Pipeline):
             self._refresh()
         return now
 
-    def append(self, effect: Effect, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
+    def append(self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
         """Append a record of this member (G2)."""
         shared = self.shared
         if not self.is_writable:

@@ -237,20 +237,31 @@ class OneLoad:
         return self._write(fx.Group(effects), len(effects), self._p.state.apply)
 
     def _write(self, effect: fx.Effect, count: int, apply: Callable[[fx.Effect, int], None]) -> int:
-        """Write one record, and count it as what it may touch of the map."""
-        p = self._p
-        weight = p.checkpoints.weight(count, self._prepared.bytes)
-        if p.changes + weight > p.checkpoints.changes_room:
-            raise p.checkpoints.refusal()
-        level = self._options.level
-        first = p.append(effect, count, self._now, max(level, OS))
-        try:
-            apply(effect, first)
-        except LmdbError as e:
-            raise p.misapplied(e) from e
-        p.applied(first, count, self._now, level)
-        p.changes += weight - count
-        return first + count - 1
+        size, level = self._prepared.bytes, self._options.level
+        return write_load(self._p, effect, count, size, self._now, level, lambda at: apply(effect, at))
+
+
+def write_load(
+    p: Pipeline,
+    effect: fx.Effect | fx.Packed,
+    count: int,
+    size: int,
+    now: int,
+    level: int,
+    apply: Callable[[int], None],
+) -> int:
+    """Write one record of so many bytes, and count it as what it may touch of the map; the offset of its last change."""
+    weight = p.checkpoints.weight(count, size)
+    if p.changes + weight > p.checkpoints.changes_room:
+        raise p.checkpoints.refusal()
+    try:
+        first = p.append(effect, count, now, max(level, OS))
+        apply(first)
+    except LmdbError as e:
+        raise p.misapplied(e) from e
+    p.applied(first, count, now, level)
+    p.changes += weight - count
+    return first + count - 1
 
 
 def _name(item: bytes) -> bytes:

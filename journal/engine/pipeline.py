@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from journal.core.cursor import base_of
-from journal.core.effects import Effect
+from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
@@ -276,7 +276,7 @@ class Pipeline:
         self.applied(offset, count, now, level)
         return offset
 
-    def append(self, effect: Effect, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
+    def append(self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
         """The first half of `write`: the caller applies the effect and says `applied`, or `misapplied`."""
         if self.changes >= self.checkpoints.changes_room and not is_essential:
             raise self.checkpoints.refusal()
@@ -286,7 +286,7 @@ class Pipeline:
         try:
             return self.log.append(effect, count, now, is_essential, is_lazy, level == FULL)
         except JournalError as e:
-            self.is_broken = False
+            self.is_broken = type(effect) is Packed  # it was applied as far as it was written
             if isinstance(e, StoreFailed):
                 self.commit.fail(e)
             raise

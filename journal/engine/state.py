@@ -95,16 +95,20 @@ class State(Stored):
     def insert_sorted(
         self, primaries: list[bytes], values: list[bytes], keys: tuple[list[bytes], list[bytes]], *, has_more: bool
     ) -> None:
-        """
-        The same for very many, in two lists: the entries in the order of work.
+        """The same for very many, in the order of work; `keys`: their slots, and the primary keys in the order of these."""
+        self.insert_entries(primaries, values, has_more=has_more)
+        self.insert_keys(*keys)
 
-        keys: their slots, and the primary keys in the order of these. has_more: some may expire or have an owner.
-        """
+    def insert_keys(self, slots: list[bytes], primaries: list[bytes]) -> None:
+        """Where entries are that were inserted: slots in order, and their primary keys."""
+        self.active.put_sorted(self._keys, slots, primaries)
+
+    def insert_entries(self, primaries: list[bytes], values: list[bytes], *, has_more: bool) -> None:
+        """Very many new entries, without their keys; some may expire or have an owner (`has_more`)."""
         active = self.active
         added = active.put_sorted(self._entries, primaries, values)
         if added != len(primaries):
             raise StoreDamaged(f"{self.file.path}: {len(primaries) - added} of {len(primaries)} new entries were there")
-        active.put_sorted(self._keys, *keys)
         if active.index is not None:
             active.index.add(primaries)
         self.order.added_many(primaries, len(self.leases))
@@ -119,10 +123,8 @@ class State(Stored):
             self._next_expiration(int.from_bytes(expirations[0][:8], "big"))
         owned = [(primary, value) for primary, value in zip(primaries, values, strict=True) if value[OWNER_AT]]
         if owned:
-            owners = sorted(
-                [owner_key(value[ENTRY_HEAD : ENTRY_HEAD + value[OWNER_AT]], name) for name, value in owned]
-            )
-            active.put_sorted(active.owners, owners, [b""] * len(owners))
+            owners = [owner_key(value[ENTRY_HEAD : ENTRY_HEAD + value[OWNER_AT]], name) for name, value in owned]
+            active.put_sorted(active.owners, sorted(owners), [b""] * len(owners))
 
     def _insert_all(self, items: list[bytes]) -> None:
         """New entries of one record: primary, value, …"""

@@ -58,7 +58,7 @@ def test_refusals_are_those_of_the_library(
 ) -> None:
     """The same errors, and nothing is changed or left."""
     pages.put("k1")
-    (tmp_path / "cut").write_bytes(b"JLP1\0\0")
+    (tmp_path / "cut").write_bytes(b"JLP2\0\0")
     for error, match, parts, options in (
         (journal.KeyExists, "'k1'", [many(3)], {"on_conflict": "error"}),
         (journal.Invalid, "row 0 of part 1", [many(3, 5), block(("", 1))], {}),

@@ -40,7 +40,7 @@ BLOCK = encode_block([LoadRow("a", b"\x01"), LoadRow(b"b", b"\x02", 7, 8, 9, 10,
 
 def part(*blocks: bytes) -> bytes:
     encoder = PartEncoder()
-    return b"".join([encoder.begin(), *(encoder.block(block) for block in blocks), encoder.end()])
+    return b"".join([encoder.begin(), *(piece for block in blocks for piece in encoder.block(block)), encoder.end()])
 
 
 @given(ROWS)

@@ -85,14 +85,15 @@ def wait_blocked(thread: threading.Thread) -> None:
 class Failing:
     """A system call that fails when told to, and counts how often it was made."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, error: int | None = None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, error: int | None = None, after: int = 0) -> None:
         self._real = getattr(os, name)
+        self._after = after
         self.error = error
         self.calls = 0
         monkeypatch.setattr(os, name, self)
 
     def __call__(self, *args: Any) -> Any:
         self.calls += 1
-        if self.error is not None:
+        if self.error is not None and self.calls > self._after:
             raise OSError(self.error, os.strerror(self.error))
         return self._real(*args)

@@ -10,6 +10,7 @@ C2  A lease that no frame can hold is given back at once, and the claim refused:
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +20,17 @@ from journal.daemon.producing import fitted
 from journal.daemon.served import Served, Wired
 from journal.engine.arguments import part_of
 from journal.engine.claiming import index, is_indexed
+from journal.engine.journal import Journal
 from journal.engine.order import Order
 from journal.engine.ranges import Ranges
-from journal.errors import Invalid
+from journal.errors import Invalid, JournalError, LeaseLost
 from journal.net.auth import Grant
 from journal.net.shown import shown
+
+log = logging.getLogger("journal.daemon")
+
+LENDING = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY"})
+"""Commands whose answers are leases that were taken for them."""
 
 
 class TakesLong(Exception):
@@ -114,6 +121,25 @@ def _given_back(wired: Wired, lease: list[Any], room: int) -> Invalid:
         f"the next entry, {shown(lease[0])}, has {len(lease[1])} bytes of data, and a frame has room for {room}: claim it "
         "in the process that has the store, or let the daemon have larger frames (frame_bytes_max)"
     )
+
+
+def lent_by(command: str, result: Any) -> list[Any]:
+    """The leases that were taken for an answer."""
+    if command == "CLAIM_MANY":
+        return list(result["leases"])
+    lease = result if command == "CLAIM_KEY" else result["lease"]
+    return [] if lease is None else [lease]
+
+
+def give_back(journal: Journal, leases: list[Any]) -> None:
+    """End leases that nobody got; their entries wait where they were."""
+    for lease in leases:
+        try:
+            journal.release(lease[5], durability="interval")
+        except LeaseLost:
+            continue  # it is free already
+        except JournalError as e:  # it will be when its time is over
+            log.warning("not_given_back journal=%s error=%s", journal.name, shown(str(e)))
 
 
 def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:

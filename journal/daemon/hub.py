@@ -9,6 +9,7 @@ H1  One thread makes the requests of all connections, each connection's in their
     thread; the later ones of its connection wait for it, nobody else does.
 H2  Every request is answered once, also when its connection is gone: the session keeps the answer for the next one.
 H3  An error that was not foreseen is logged and answered as `internal`; it ends no connection and no daemon.
+H4  A claim whose answer cannot be sent leaves no lease behind.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from journal.core.settings import MERGED
+from journal.daemon.consuming import LENDING, give_back, lent_by
 from journal.daemon.handlers import FAST, NAMED_SLOW, OF_LOGS, SLOW, STORE_FAST, STORE_SLOW, Handler, TakesLong
 from journal.daemon.loop import Loop
 from journal.daemon.peer import Peer, steady_ms
@@ -40,6 +42,7 @@ WORKERS = 4
 READ_BYTES = 1 << 16
 Own = Callable[[Peer, int, str, dict[str, Any]], Any]
 """A command that is about the connection itself: the peer, the request's number, the journal and the parameters."""
+Unsent = Callable[[Any], None]
 
 
 class Hub:
@@ -115,9 +118,9 @@ class Hub:
         if self.on_answer is not None:
             self.on_answer(peer, command.name, parameters, True)
         if self._waits:
-            self.settle(partial(self._settled, peer, number, result))
+            self.settle(partial(self._settled, peer, number, result, self._unsent(command.name, name)))
         else:
-            self._out(connection.reply(number, result, now), connection)
+            self._out(connection.reply(number, result, now, self._unsent(command.name, name)), connection)
 
     def _make(self, peer: Peer, event: Requested) -> Any:
         """A request that is not one of the usual ones."""
@@ -142,7 +145,7 @@ class Hub:
     def _later(self, peer: Peer, event: Requested, handler: Handler) -> Any:
         number, command, name, parameters = event
         make = partial(_make_later, handler, self.store, name, parameters, peer.connection.grant)
-        return self.later(peer, number, command.name, make)
+        return self.later(peer, number, command.name, make, unsent=self._unsent(command.name, name))
 
     def settle(self, answer: Answer) -> None:
         """Call back when all that the engine wants to have waited for is durable."""
@@ -163,12 +166,22 @@ class Hub:
         else:
             self.settling.add(pipeline, offset, answer)
 
-    def _settled(self, peer: Peer, number: int, result: Any, error: JournalError | None) -> None:
+    def _settled(self, peer: Peer, number: int, result: Any, unsent: Unsent | None, error: JournalError | None) -> None:
         connection, now = peer.connection, steady_ms()
         if error is None:
-            self._out(connection.reply(number, result, now), connection, peer)
+            self._out(connection.reply(number, result, now, unsent), connection, peer)
         else:
             self._out(connection.fail(number, error, now), connection, peer)
+
+    def _unsent(self, command: str, journal: str) -> Unsent | None:
+        """What to do with a result that no frame can hold."""
+        return partial(self._take_back, command, journal) if command in LENDING else None
+
+    def _take_back(self, command: str, journal: str, result: Any) -> None:
+        """Nobody has got the leases that were taken for it (H4)."""
+        served = known(self.store, journal)
+        if served is not None:
+            give_back(served.journal, lent_by(command, result))
 
     def _out(self, out: ServerConnection, connection: ServerConnection, peer: Peer | None = None) -> None:
         """An answer is on its way; `out` is where: the client may have come anew (H2)."""
@@ -201,10 +214,11 @@ class Hub:
         command: str,
         make: Callable[[], Any],
         then: Callable[[Any], Any] = lambda result: result,
+        unsent: Unsent | None = None,
     ) -> Any:
         """Have a request made on a worker's thread; `then` makes the answer of its result, here. To be returned by who answers."""
         peer.is_slow = True
-        self._workers.submit(self._work, peer, number, command, make, then)
+        self._workers.submit(self._work, peer, number, command, make, then, unsent)
         return LATER
 
     def work(self, make: Callable[[], object]) -> None:
@@ -219,7 +233,15 @@ class Hub:
         except Exception:
             log.exception("work_failed")
 
-    def _work(self, peer: Peer, number: int, command: str, make: Callable[[], Any], then: Callable[[Any], Any]) -> None:
+    def _work(
+        self,
+        peer: Peer,
+        number: int,
+        command: str,
+        make: Callable[[], Any],
+        then: Callable[[Any], Any],
+        unsent: Unsent | None,
+    ) -> None:
         """On a worker's thread."""
         result: Any = None
         error: BaseException | None = None
@@ -227,7 +249,7 @@ class Hub:
             result = make()
         except Exception as e:  # noqa: BLE001 - it is answered
             error = e
-        self.loop.call(partial(self._worked, peer, number, command, result, error, then))
+        self.loop.call(partial(self._worked, peer, number, command, result, error, then, unsent))
 
     def _worked(
         self,
@@ -237,6 +259,7 @@ class Hub:
         result: Any,
         error: BaseException | None,
         then: Callable[[Any], Any],
+        unsent: Unsent | None,
     ) -> None:
         connection, now = peer.connection, steady_ms()
         if error is None:
@@ -245,7 +268,7 @@ class Hub:
             except Exception as e:  # noqa: BLE001 - it is answered
                 error = e
         if error is None:
-            out = connection.reply(number, result, now)
+            out = connection.reply(number, result, now, unsent)
         else:
             if isinstance(error, JournalError):
                 self.failures += 1

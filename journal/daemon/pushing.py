@@ -7,7 +7,7 @@ P1  Nothing is claimed without credit, or for a consumer that is silent (journal
 P2  What is claimed is pushed, or given back at once when its connection has ended meanwhile. A lease that was pushed stays its consumer's
     until it ends: one that comes again under its name gets it first.
 P3  Entries are dealt in turn, TURN at a time: nobody who is quick to ask takes everything.
-P4  The last item of a subscription whose journal is no more is the error.
+P4  The last item of a subscription that cannot go on, since its journal is no more, is the error, whatever its credit is.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from journal.core.buckets import Range
 from journal.core.health import Health
+from journal.daemon.consuming import give_back
 from journal.daemon.handlers import FAST, SLOW
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import Served, served_of
 from journal.daemon.watching import Watched, Watching
 from journal.engine.claiming import index
 from journal.engine.store import Store
-from journal.errors import ConnectionLost, JournalError, LeaseLost, NotFound
+from journal.errors import ConnectionLost, Invalid, JournalError, NotFound
 from journal.net.auth import Grant
 from journal.net.values import error_to
 
@@ -155,13 +156,16 @@ class Pushing:
 
     def _gone(self, watched: Watched, error: JournalError) -> None:
         """The journal was dropped, or failed: the last item of each subscription is the error (P4)."""
-        for subscription in self._turns.pop(watched, ()):
-            peer = subscription.peer
-            del self._of[peer][subscription.number]
-            peer.connection.push(subscription.number, [error_to(error)], steady_ms())
-            peer.connection.unsubscribe(subscription.number)
-            self._hub.touch(peer)
-        self._users.pop(watched, None)
+        for subscription in list(self._turns.get(watched, ())):
+            self._end(subscription, error)
+
+    def _end(self, subscription: Subscription, error: JournalError) -> None:
+        """It cannot go on (P4)."""
+        peer = subscription.peer
+        del self._of[peer][subscription.number]
+        peer.connection.push_last(subscription.number, error_to(error), steady_ms())
+        self._hub.touch(peer)
+        self._remove(subscription)
 
     def _deal(self, watched: Watched, now: int) -> None:
         """Push what is due to who has room, in turn (P3)."""
@@ -190,7 +194,7 @@ class Pushing:
             self._hub.settle(partial(self._settled, subscription, leases))
         else:
             self._push(subscription, leases, None)
-        return len(leases) == room
+        return True  # fewer than there is room for may be what a frame holds: more may be due
 
     def _settled(self, subscription: Subscription, leases: list[Any], error: JournalError | None) -> None:
         subscription.claimed -= len(leases)
@@ -200,20 +204,19 @@ class Pushing:
         peer = subscription.peer
         if error is not None:
             log.warning("not_pushed journal=%s error=%s", subscription.watched.name, error)
-        elif peer.connection.push(subscription.number, leases, steady_ms()):
+            return
+        try:
+            is_sent = peer.connection.push(subscription.number, leases, steady_ms())
+        except Invalid as e:  # no frame can hold it: who is told so asks for something else
+            give_back(subscription.served.journal, leases)
+            self._end(subscription, e)
+            return
+        if is_sent:
             for lease in leases:
                 subscription.pushed[lease[TOKEN]] = lease[DEADLINE]
             self._hub.touch(peer)
         else:
-            self._give_back(subscription, leases)
-
-    def _give_back(self, subscription: Subscription, leases: list[Any]) -> None:
-        """The connection has ended, or the frame is too large for it (P2)."""
-        for lease in leases:
-            try:
-                subscription.served.journal.release(lease[TOKEN], durability="interval")
-            except LeaseLost:
-                continue  # it is free already
+            give_back(subscription.served.journal, leases)  # P2: the connection has ended
 
     # -- healthy consumers --------------------------------------------------------------------------------------------
 

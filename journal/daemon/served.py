@@ -63,9 +63,9 @@ class Wired(Journal):
             found = super()._take(order, step, now, below)
             rows += found
             p.is_broken = bool(rows)  # until the leases are written, also of those that were taken before
+            used += sum(map(_lease_bytes, found))
             if len(found) < step:
                 break
-            used += sum(map(_lease_bytes, found))
             step = max(1, (self.room - used) * len(rows) // used)
         while used > self.room and len(rows) > 1:
             row = rows.pop()

@@ -6,6 +6,7 @@ invariants they keep (D1, D2, D4, D6).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Self
 
@@ -77,14 +78,20 @@ class Answering(Stream):
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def reply(self, number: int, result: Any, now: int) -> Self:
-        """Answer a request; the connection that has bytes to send now: another one when the client has come anew."""
+    def reply(self, number: int, result: Any, now: int, unsent: Callable[[Any], None] | None = None) -> Self:
+        """
+        Answer a request; the connection that has bytes to send now: another one when the client has come anew.
+
+        `unsent` is told of a result that no frame can hold, before the request is answered with that error.
+        """
         command = self._asked.get(number)
         try:
             if self._is_lines and command is not None:
                 return self._answered(number, answer_lines(self._daemon.server, command, result), now)
             return self._answered(number, self._encode.reply(number, result), now)
         except Invalid as e:
+            if unsent is not None:
+                unsent(result)
             return self.fail(number, e, now)
 
     def fail(self, number: int, error: BaseException, now: int) -> Self:
@@ -123,7 +130,12 @@ class Answering(Stream):
             self._write(answer, now)
             if self._subscriptions.is_opening:
                 subscription = self._subscriptions.answered(first)
-                if subscription is not None and (credit := self.credit(subscription)):
+                last = None if subscription is None else self._subscriptions.last_of(subscription)
+                if subscription is None:
+                    continue
+                if last is not None:
+                    self.push_last(subscription, last, now)
+                elif credit := self.credit(subscription):
                     self._events.append(Credited(subscription, credit))
         if not order:
             self._alive_by = None
@@ -154,6 +166,16 @@ class Answering(Stream):
         self._send(Push(subscription, self._subscriptions.next_sequence(subscription), items), now)
         self._subscriptions.pushed(subscription, len(items))
         return True
+
+    def push_last(self, subscription: int, item: Any, now: int) -> None:
+        """The item that ends a subscription: it costs no credit, and comes after the reply that names the subscription."""
+        if self.state is not State.READY:
+            self._subscriptions.close(subscription)
+        elif self._subscriptions.is_opening and self._subscriptions.end(subscription, item):
+            return  # `_answered` sends it
+        elif subscription in self._subscriptions:
+            self._send(Push(subscription, self._subscriptions.next_sequence(subscription), [item]), now)
+            self._subscriptions.close(subscription)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost 
 R2  What was sent is sent again only when its command allows it (journal.net.command): always, by its key or token, or, to a daemon that
     has not been restarted, by its request id.
 R3  A client that has a secret talks only to a daemon that has it too.
-R4  Answers come in the order of the requests; pushes in their sequence and within the credit. A daemon that does otherwise is not trusted
-    any further.
+R4  Answers come in the order of the requests; pushes in their sequence and within the credit (the error that ends one needs none). A
+    daemon that does otherwise is not trusted any further.
 """
 
 from __future__ import annotations
@@ -408,10 +408,11 @@ class ClientConnection(Stream):
             raise FrameError(f"a push of the subscription {number}, which there is not")
         if push.sequence != self._sequence[number] + 1:
             raise FrameError(f"push {push.sequence} of the subscription {number} comes after {self._sequence[number]}")
-        if len(push.items) > self._credit[number]:
+        is_last = len(push.items) == 1 and type(push.items[0]) is dict  # an error, which needs no credit
+        if len(push.items) > self._credit[number] and not is_last:
             raise FrameError(f"{len(push.items)} items are pushed, and there is credit for {self._credit[number]}")
         self._sequence[number] = push.sequence
-        self._credit[number] -= len(push.items)
+        self._credit[number] -= 0 if is_last else len(push.items)
         self._events.append(Pushed(number, push.items))
 
     def _break(self, error: JournalError | None) -> None:

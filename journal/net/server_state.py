@@ -11,7 +11,7 @@ D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent
 D3  Who is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
 D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
 D5  While an answer takes long, the client hears from time to time that the daemon is there; an idle connection costs no wake-up.
-D6  What is pushed never exceeds the credit, and never comes before the reply that names its subscription.
+D6  What is pushed never exceeds the credit, but for the item that ends a subscription, and never comes before the reply that names it.
 """
 
 from __future__ import annotations

@@ -54,6 +54,14 @@ def test_a_claim_of_many_takes_what_fits(store: journal.Store, pages: journal.Jo
     assert len(pages.leases()) == len(sizes)
 
 
+def test_a_claim_for_more_than_there_are_takes_what_fits(store: journal.Store, pages: journal.Journal) -> None:
+    """Also when fewer are due than were asked for."""
+    pages.put_many([journal.Put(f"k{i}", b"x" * 500_000, priority=i) for i in range(3)])
+    assert [lease[0] for lease in ask(store, "CLAIM_MANY", n=10)["leases"]] == ["k0", "k1"]
+    assert len(pages.leases()) == 2
+    assert [lease[0] for lease in ask(store, "CLAIM_MANY", n=10)["leases"]] == ["k2"]
+
+
 def test_a_claim_of_many_small_ones_takes_them_all(store: journal.Store, pages: journal.Journal) -> None:
     """It asks the engine a few times, not for each: as many as a frame holds in three or four goes."""
     pages.put_many([journal.Put(f"{i}", b"x") for i in range(3000)])

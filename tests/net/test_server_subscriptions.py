@@ -53,6 +53,36 @@ def test_a_push_waits_for_the_reply_that_names_it() -> None:
     assert [type(event) for event in peers.down()] == [Answered, Answered, Pushed]
 
 
+def test_the_item_that_ends_a_subscription_needs_no_credit() -> None:
+    """It is the last one, whatever the credit is; it takes none of what another has."""
+    peers = opened()
+    number = peers.ask("SUBSCRIBE", credit=1)
+    peers.up()
+    subscription = peers.server.subscribe(number, 1)
+    peers.server.reply(number, {"subscription": subscription}, 0)
+    peers.server.more(0)
+    assert peers.server.push(subscription, ["a"], 0)
+    peers.server.push_last(subscription, {"code": "not_found"}, 0)
+    peers.server.push_last(subscription, {"code": "not_found"}, 0)
+    assert of(Pushed, peers.down()) == [Pushed(subscription, ["a"]), Pushed(subscription, [{"code": "not_found"}])]
+    assert not peers.server.unsubscribe(subscription)
+
+
+def test_the_end_of_a_subscription_waits_for_the_reply_that_names_it() -> None:
+    """Also when that reply waits for another; one whose request fails has no end to be told."""
+    peers = opened()
+    slow, first, second = peers.ask("GET", key="a"), peers.ask("SUBSCRIBE"), peers.ask("SUBSCRIBE")
+    peers.up()
+    kept, refused = peers.server.subscribe(first, 0), peers.server.subscribe(second, 0)
+    for subscription in (kept, refused):
+        peers.server.push_last(subscription, {"code": "not_found"}, 0)
+    peers.server.reply(first, {"subscription": kept}, 0)
+    peers.server.fail(second, KeyExists("no"), 0)
+    peers.server.reply(slow, None, 0)
+    assert peers.server.more(0) == []
+    assert [type(event) for event in peers.down()] == [Answered, Answered, Pushed, Failed]
+
+
 def test_subscriptions_are_bounded_and_end() -> None:
     """One that was refused, or has ended, gets nothing."""
     peers = opened(limits=Limits(subscriptions_max=1))

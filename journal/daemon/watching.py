@@ -25,7 +25,7 @@ from journal.daemon.peer import Peer
 from journal.daemon.served import Served, known, served_of
 from journal.engine.outlook import outlook
 from journal.engine.store import Store
-from journal.errors import ConnectionLost, JournalError
+from journal.errors import ConnectionLost, JournalError, NotFound, StoreClosed
 from journal.net.auth import Grant
 from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
 from journal.net.shown import shown
@@ -85,7 +85,6 @@ class Watching:
         """Told of journals that are no more."""
         self._listeners = Listeners(server)
         self._watched: dict[str, Watched] = {}
-        self._is_for_all = False
         self._sockets: dict[int, socket.socket] = {}
         self._gap: Timer | None = None
         hub.own |= {"LISTEN": self._listen, "UNLISTEN": self._unlisten}
@@ -117,7 +116,6 @@ class Watching:
             raise ConnectionLost("the connection has ended")
         where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
         listener = self._listeners.add(connection, where, names, connection.grant, cookie, self.hub.store._time.now())
-        self._is_for_all |= ALL in names
         for each in served:
             self.look_soon(self.watch(each))  # what is due already is told at once
         return listener.reply()
@@ -132,8 +130,8 @@ class Watching:
         self._tidy()
 
     def declared(self, name: str) -> None:
-        """There is a new journal: who listens to all listens to it too."""
-        served = known(self.hub.store, name) if self._is_for_all and self._listeners.is_wanted(name) else None
+        """There is a new journal: who listens to all listens to it too, and who named one that was dropped and is declared anew."""
+        served = known(self.hub.store, name) if self._listeners.is_wanted(name) else None
         if served is not None:
             self.look_soon(self.watch(served))
 
@@ -144,7 +142,7 @@ class Watching:
         name = served.journal.name
         watched = self._watched.get(name)
         if watched is not None and watched.served is not served:
-            self._unwatch(watched)  # it was dropped, and declared anew
+            self._end(watched, _dropped(name))  # and declared anew, before anybody looked
             watched = None
         if watched is None:
             watched = self._watched[name] = Watched(self, served)
@@ -193,9 +191,7 @@ class Watching:
         self.looks += 1
         watched.is_rung = False
         try:
-            now = self.hub.store._time.now()
-            for user in list(watched.users):
-                user(now)
+            error = self._use(watched)
             now, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
         except JournalError as e:
             self._failed(watched, e)
@@ -209,6 +205,18 @@ class Watching:
             watched.timer = None
         self._listeners.due(watched.name, number, next_due, now)
         self._tell(now)
+        if error is not None:
+            self._failed(watched, error)
+
+    def _use(self, watched: Watched) -> JournalError | None:
+        """Have the users do what they do with what is due; the error of one keeps nobody else from hearing of it."""
+        error: JournalError | None = None
+        for user in list(watched.users):
+            try:
+                user(self.hub.store._time.now())
+            except JournalError as e:
+                error = e
+        return error
 
     def _failed(self, watched: Watched, error: JournalError) -> None:
         """A look failed: for good, or (a full disk) for now."""
@@ -217,7 +225,13 @@ class Watching:
             if watched.timer is not None:
                 watched.timer.cancel()
             watched.timer = self.hub.loop.at(monotonic() + RETRY_S, partial(self._on_time, watched))
-            return
+        elif isinstance(watched.served.journal._p.trouble, StoreClosed) and self.hub.store._trouble is None:
+            self._end(watched, _dropped(watched.name))
+        else:
+            self._end(watched, error)
+
+    def _end(self, watched: Watched, error: JournalError) -> None:
+        """A journal is no more."""
         self._unwatch(watched)
         for function in self.on_gone:
             function(watched, error)
@@ -271,6 +285,11 @@ class Watching:
             self._unwatch(watched)
         for sender in self._sockets.values():
             sender.close()
+
+
+def _dropped(name: str) -> NotFound:
+    """What those are told who wanted to hear of it."""
+    return NotFound(f"the journal {shown(name)} was dropped, with all that was in it")
 
 
 def _opened(store: Store, names: list[str], grant: Grant) -> list[Served]:

@@ -140,7 +140,7 @@ def test_a_dropped_journal_ends_it_with_the_error(
     pages.put("a")
     assert next(leases).key == "a"
     store.drop("pages")
-    with pytest.raises(journal.JournalError):
+    with pytest.raises(journal.NotFound, match="was dropped"):
         next(leases)
     assert list(leases) == []
     leases.close()
@@ -148,6 +148,19 @@ def test_a_dropped_journal_ends_it_with_the_error(
     threading.Thread(target=lambda: (list(other), ended.set()), daemon=True).start()
     far.close()
     assert ended.wait(WAIT_S)
+
+
+def test_a_dropped_journal_ends_it_behind_what_has_come(
+    far: RemoteStore, far_pages: RemoteJournal, store: journal.Store, pages: journal.Journal
+) -> None:
+    """Also when no more may come ahead."""
+    pages.put_many([journal.Put(f"k{n}", priority=n) for n in range(4)])
+    with far_pages.subscribe(consumer="one", lease="1h", credit=2) as leases:
+        until_leased(far, pages, 2)
+        store.drop("pages")
+        assert [next(leases).key, next(leases).key] == ["k0", "k1"]
+        with pytest.raises(journal.NotFound, match="was dropped"):
+            next(leases)
 
 
 def test_arguments_are_checked(far_pages: RemoteJournal) -> None:

@@ -144,6 +144,19 @@ def test_who_listens_to_all_hears_of_journals_that_are_made_later(
     assert ear.hear()[0] == "sms"
 
 
+def test_who_named_a_journal_hears_of_it_when_it_is_declared_anew(
+    connect: Connect, ear: Ear, store: journal.Store, pages: journal.Journal
+) -> None:
+    """It was dropped in between: the registration is by name, and goes on."""
+    client = connect()
+    store.journal("mail")
+    listen(client, ear, "mail")
+    store.drop("mail")
+    assert not ear.has_heard(client)
+    store.journal("mail").put("a")
+    assert ear.hear()[0] == "mail"
+
+
 def test_nobody_hears_of_journals_that_it_may_not_see(store: journal.Store, pages: journal.Journal, ear: Ear) -> None:
     """Not by name, and not with all."""
     tokens = parse_tokens("backend 9f86d081884c7d659a2feaa0c55ad015 consume pages *\n")

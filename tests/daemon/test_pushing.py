@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal.daemon import watching
+from journal.daemon import served, watching
 from journal.daemon.pushing import SILENT_MAX
 from journal.errors import NotFound
 from journal.net.limits import Limits
@@ -168,8 +168,76 @@ def test_a_subscription_ends_with_its_journal(connect: Connect, store: journal.S
     client.call("SUBSCRIBE", "mail", consumer="w", credit=5)
     connect().call("DROP", "mail")
     (last,) = client.pushed()
-    assert last["code"] == "store_closed"
+    assert last["code"] == "not_found" and "'mail' was dropped" in last["message"]
     assert client.put("a")[0] == "inserted"
+
+
+def test_the_end_comes_without_credit(connect: Connect, store: journal.Store) -> None:
+    """Whatever it has not worked off yet: nobody waits for ever for a journal that is no more."""
+    client = connect()
+    mail = store.journal("mail")
+    mail.put("a")
+    client.call("SUBSCRIBE", "mail", consumer="w", credit=1)
+    assert keys(client.pushed()) == ["a"]
+    client.call("SUBSCRIBE", "mail", consumer="none", credit=0)
+    store.drop("mail")
+    assert [item["code"] for item in client.pushed(2)] == ["not_found"] * 2
+    assert client.call("PING") and not client.seen
+
+
+def test_a_subscription_ends_when_its_journal_is_declared_anew(connect: Connect, store: journal.Store) -> None:
+    """Also when that is quicker than anybody looks: the new one is another journal."""
+    client = connect()
+    for _ in range(5):
+        mail = store.journal("mail")
+        client.call("SUBSCRIBE", "mail", consumer="w", credit=1)
+        mail.put("old")
+        assert keys(client.pushed()) == ["old"]
+        store.drop("mail")
+        store.journal("mail").put("new")
+        assert client.call("SUBSCRIBE", "mail", consumer="w", credit=1)
+        got = client.pushed(2)
+        assert [item["code"] for item in got if type(item) is dict] == ["not_found"]
+        assert keys([item for item in got if type(item) is list]) == ["new"]
+        store.drop("mail")
+        assert client.pushed()[0]["code"] == "not_found"
+
+
+def test_as_many_come_as_there_is_credit_for_whatever_their_size(connect: Connect, pages: journal.Journal) -> None:
+    """In as many frames as it takes; nothing is leased that does not come."""
+    pages.put_many([journal.Put(f"k{n:02}", b"x" * 100_000) for n in range(40)])
+    client = connect()
+    subscribe(client, 32)
+    got = keys(client.pushed(32))
+    assert len({*got}) == 32
+    client.call("PING")
+    assert not client.seen and pages.statistics()["processing"] == 32
+
+
+def test_fewer_than_there_is_credit_for_may_be_more_than_a_frame_holds(
+    connect: Connect, pages: journal.Journal
+) -> None:
+    """They come all the same."""
+    pages.put_many([journal.Put(f"k{n:02}", b"x" * 80_000) for n in range(15)])
+    client = connect()
+    subscribe(client, 16)
+    assert len({*keys(client.pushed(15))}) == 15
+
+
+def test_what_cannot_be_sent_is_given_back(
+    connect: Connect, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However that came about: who claims is told, and no lease is left."""
+    monkeypatch.setattr(served, "_lease_bytes", lambda row: 1)
+    pages.put_many([journal.Put(f"k{n}", b"x" * 500_000) for n in range(3)])
+    client = connect()
+    with pytest.raises(journal.Invalid, match="more than one frame"):
+        client.call("CLAIM_MANY", "pages", n=10, consumer="w")
+    assert pages.leases() == []
+    subscribe(client, 10)
+    (last,) = client.pushed()
+    assert last["code"] == "invalid"
+    assert pages.leases() == []
 
 
 def test_a_full_disk_is_waited_out(

@@ -59,7 +59,7 @@ class Hub:
         self.own: dict[str, Own] = {}
         """Commands that the daemon's other parts answer."""
         self.on_credit: list[Callable[[Peer, int], None]] = []
-        self.on_answer: Callable[[Peer, str, dict[str, Any], bool], None] | None = None
+        self.on_answer: Callable[[Peer, str, str, dict[str, Any], bool], None] | None = None
         """Told of what consumers say about their leases, while somebody is subscribed."""
         self.on_drain: list[Callable[[Peer], None]] = []
         """Told when a peer takes again what it did not take."""
@@ -105,7 +105,7 @@ class Hub:
             self._waits.clear()
             self.failures += 1
             if self.on_answer is not None:
-                self.on_answer(peer, command.name, parameters, False)
+                self.on_answer(peer, name, command.name, parameters, False)
             self._out(connection.fail(number, e, now), connection)
             return
         except Exception as e:  # noqa: BLE001 - it is answered, and logged (H3)
@@ -116,7 +116,7 @@ class Hub:
         if result is LATER:
             return
         if self.on_answer is not None:
-            self.on_answer(peer, command.name, parameters, True)
+            self.on_answer(peer, name, command.name, parameters, True)
         if self._waits:
             self.settle(partial(self._settled, peer, number, result, self._unsent(command.name, name)))
         else:

@@ -8,6 +8,8 @@ P2  What is claimed is pushed, or given back at once when its connection has end
     until it ends: one that comes again under its name gets it first.
 P3  Entries are dealt in turn, TURN at a time: nobody who is quick to ask takes everything.
 P4  The last item of a subscription that cannot go on, since its journal is no more, is the error, whatever its credit is.
+P5  A lease counts against its consumer when its time passed. One that was ended in time was answered, whoever did it: the consumer on
+    this connection, its workers on others, or the program that has the store.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ log = logging.getLogger("journal.daemon")
 TURN = 16
 SILENT_MAX = 3
 """Leases that a consumer may leave unanswered, one after the other (as journal.Consumer has it)."""
+LOST_MAX = 64
 TOKEN = 5
 DEADLINE = 4
 """Columns of a lease on the wire."""
@@ -61,6 +64,8 @@ class Subscription:
         """Leases that it had before it came."""
         self.pushed: dict[int, int] = {}
         """Leases that are with the consumer: their deadlines, as far as is known here."""
+        self.lost: deque[int] = deque()
+        """The last ones that it let pass: it may still say something about them."""
         self.claimed = 0
         """Leases that wait for the disk before they are pushed."""
 
@@ -83,6 +88,8 @@ class Pushing:
         self._of: dict[Peer, dict[int, Subscription]] = {}
         self._turns: dict[Watched, deque[Subscription]] = {}
         self._users: dict[Watched, Any] = {}
+        self._holders: dict[tuple[str, int], Subscription] = {}
+        """Who has a lease of a journal, or had it and let it pass."""
         hub.own |= {"SUBSCRIBE": self._subscribe, "UNSUBSCRIBE": self._unsubscribe}
         hub.on_end.append(self._ended)
         hub.on_credit.append(self._credited)
@@ -134,6 +141,9 @@ class Pushing:
         watched = subscription.watched
         turns = self._turns[watched]
         turns.remove(subscription)
+        for token in (*subscription.pushed, *subscription.lost):
+            if self._holders.get((watched.name, token)) is subscription:
+                del self._holders[watched.name, token]
         if not turns:
             del self._turns[watched]
             self._watching.forget(watched, self._users.pop(watched))
@@ -214,6 +224,7 @@ class Pushing:
         if is_sent:
             for lease in leases:
                 subscription.pushed[lease[TOKEN]] = lease[DEADLINE]
+                self._holders[subscription.watched.name, lease[TOKEN]] = subscription
             self._hub.touch(peer)
         else:
             give_back(subscription.served.journal, leases)  # P2: the connection has ended
@@ -221,34 +232,44 @@ class Pushing:
     # -- healthy consumers --------------------------------------------------------------------------------------------
 
     def _look_after(self, subscription: Subscription, now: int) -> None:
-        """Leases that it let pass are counted against it."""
-        by_token = subscription.served.journal._p.state.leases.by_token
+        """Leases that it let pass are counted against it (P5)."""
+        leases = subscription.served.journal._p.state.leases
         for token, deadline in list(subscription.pushed.items()):
             if deadline > now:
                 continue
-            held = by_token.get(token)
+            held = leases.by_token.get(token)
             if held is not None and held.deadline > now:
                 subscription.pushed[token] = held.deadline  # it was extended
                 continue
             del subscription.pushed[token]
+            if held is None and token not in leases.lost:
+                self._holders.pop((subscription.watched.name, token), None)
+                subscription.health.heard(is_accepted=True)
+                continue
+            subscription.lost.append(token)
+            if len(subscription.lost) > LOST_MAX:
+                self._holders.pop((subscription.watched.name, subscription.lost.popleft()), None)
             if subscription.health.lost(now):
                 log.warning(
                     "consumer_silent consumer=%s journal=%s peer=%s",
                     subscription.consumer, subscription.watched.name, subscription.peer.name,
                 )  # fmt: skip
 
-    def _answered(self, peer: Peer, command: str, parameters: dict[str, Any], is_accepted: bool) -> None:
-        """A consumer said something about its leases."""
-        if command not in _ANSWERS or peer not in self._of:
+    def _answered(self, peer: Peer, journal: str, command: str, parameters: dict[str, Any], is_accepted: bool) -> None:
+        """Somebody said something about leases: the consumer itself, or on another connection who works for it (P5)."""
+        if command not in _ANSWERS:
             return
-        tokens = parameters.get("tokens") or [parameters.get("token")]
-        for subscription in self._of[peer].values():
-            known = [token for token in tokens if token in subscription.pushed]
-            if not known and not subscription.health.is_silent:
+        heard = {each: None for each in self._of.get(peer, {}).values() if each.health.is_silent}
+        for token in parameters.get("tokens") or [parameters.get("token")]:
+            subscription = self._holders.get((journal, token))
+            if subscription is None or not peer.connection.grant.may_act_as(subscription.consumer):
                 continue
+            heard[subscription] = None
             if command != "EXTEND":
-                for token in known:
-                    del subscription.pushed[token]
+                subscription.pushed.pop(token, None)
+                if token not in subscription.lost:
+                    self._holders.pop((journal, token), None)
+        for subscription in heard:
             if subscription.health.heard(is_accepted=is_accepted):
                 self._watching.look_soon(subscription.watched)
 

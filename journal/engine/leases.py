@@ -8,10 +8,13 @@ H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writ
 H5  The index by consumer is made and brought up to date by who asks, since claims and dones come much more often. It has all
     leases with a token up to `_indexed`, and some that have ended: at most as many as there are leases, and TRIM_FROM.
     Tokens only grow, so what is missing stands at the end of `by_token`.
+H6  `lost` holds the tokens of the last leases whose time passed, up to LOST_MAX: so who watches a consumer knows a lease that it let
+    pass from one that somebody ended. It is not kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from journal.core.keys import UserKey
@@ -19,6 +22,7 @@ from journal.core.rows import PROCESSING, LeaseRow, encode_lease
 from journal.engine.rowsfile import Rows
 
 TRIM_FROM = 1024
+LOST_MAX = 1024
 
 
 class Held:
@@ -87,6 +91,7 @@ class Leases:
         self.by_token: dict[int, Held] = {}
         self.worn: dict[bytes, LeaseRow] = {}
         self.unsaved: dict[bytes, Held] = {}
+        self.lost: dict[int, None] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._forget_consumers()
 
@@ -128,6 +133,13 @@ class Leases:
         del self.by_token[held.token]
         self.unsaved.pop(primary, None)
         return held
+
+    def passed(self, tokens: Iterable[int]) -> None:
+        """The time of these leases has passed (H6)."""
+        for token in tokens:
+            self.lost[token] = None
+        while len(self.lost) > LOST_MAX:
+            del self.lost[next(iter(self.lost))]
 
     def of(self, consumer: str) -> list[Held]:
         """The leases of one consumer (H5)."""

@@ -68,6 +68,7 @@ class Timers:
         overdue = state.leases.overdue(now, BATCH)
         if not overdue:
             return False
+        state.leases.passed(held.token for held in overdue)  # before they are gone: who sees that may not hold the lock
         offset = pipeline.log.next_offset
         effects = [
             lose(state.holding(held), held.deadline, now, offset + i, pipeline.settings)

@@ -132,6 +132,53 @@ def test_a_consumer_that_stops_answering_gets_nothing_more(
     assert keys(silent.pushed()) == ["b"]
 
 
+def test_what_others_finish_for_a_consumer_is_no_silence(
+    connect: Connect, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Its workers on another connection, or the program that has the store: done, released or buried, all is an answer."""
+    client, worker = connect(), connect()
+    pages.put_many([journal.Put(f"k{n:02}", priority=n) for n in range(12)])
+    number = subscribe(client, 1, lease=1000)
+    ends = [
+        lambda token: worker.call("DONE", "pages", token=token),
+        lambda token: worker.call("BURY", "pages", token=token),
+        lambda token: worker.call("RELEASE", "pages", token=token, delay=3_600_000),
+        pages.done,
+        pages.bury,
+        lambda token: pages.release(token, delay="1h"),
+    ]
+    for n in range(12):
+        (lease,) = client.pushed()
+        assert lease[KEY] == f"k{n:02}"
+        ends[n // 2](lease[TOKEN])
+        clock.advance(1000)
+        client.call("PING")
+        client.credit(number, 1)
+    assert pages.leases() == []
+
+
+def test_a_late_answer_on_another_connection_is_heard(
+    connect: Connect, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Also the consumer is there whose workers are slow; an answer about another journal's lease says nothing."""
+    silent, worker, other = connect(), connect(), connect()
+    other.call("DECLARE", "mail", settings={})
+    subscribe(silent, 100, lease=1000)
+    pages.put("a")
+    lost = []
+    for _ in range(SILENT_MAX):
+        lost += silent.pushed()
+        clock.advance(1000)
+    silent.call("PING")
+    assert not silent.seen
+    with pytest.raises(journal.LeaseLost):
+        other.call("DONE", "mail", token=lost[-1][TOKEN])
+    assert silent.call("PING") and not silent.seen
+    with pytest.raises(journal.LeaseLost):
+        worker.call("DONE", "pages", token=lost[-1][TOKEN])
+    assert keys(silent.pushed()) == ["a"]
+
+
 def test_after_unsubscribe_nothing_comes(connect: Connect, pages: journal.Journal) -> None:
     """What was pushed is still leased."""
     client = connect()

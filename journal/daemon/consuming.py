@@ -5,7 +5,8 @@ A claim is made under the name that was checked with the parameters; what is don
 (served S2).
 
 C1  `next_due` is told when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
-C2  A lease that no frame can hold is given back at once, and the claim refused: the entry waits where it was.
+C2  An entry that no frame can hold is passed over by claims, and named by CLAIM_KEY, which refuses it: it waits where it was.
+C3  Leases that nobody has got are given back at once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from journal.core.buckets import Range
-from journal.daemon.columns import lease_bytes
+from journal.core.limits import CONSUMER_BYTES_MAX
+from journal.daemon.columns import lease_bytes, text_bytes
 from journal.daemon.producing import fitted
 from journal.daemon.served import Served, Wired
 from journal.engine.arguments import part_of
@@ -41,6 +43,8 @@ def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CLAIM."""
     get = given.get
     wired = served.wired
+    if wired.large.is_ahead:
+        return _claim_behind(served, given, grant)
     buckets = get("buckets")
     if buckets is not None:
         buckets = _indexed(served, buckets)
@@ -49,9 +53,17 @@ def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     )
     if lease is None:
         return {"lease": None, "next_due": next_due(served, buckets)}
-    if len(lease[1]) > served.data_max and lease_bytes(lease) > served.room:
-        raise _given_back(wired, lease, served.room)
+    if len(lease[1]) > served.data_max and lease_bytes(lease) + CONSUMER_BYTES_MAX - text_bytes(lease[8]) > served.room:
+        give_back(wired, [lease])
+        return _claim_behind(served, given, grant)
     return {"lease": lease, "next_due": None}
+
+
+def _claim_behind(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """CLAIM where an entry stands first that no frame can hold: the first one behind it (C2)."""
+    reply = claim_many(served, {**given, "n": 1}, grant)
+    leases = reply["leases"]
+    return {"lease": leases[0] if leases else None, "next_due": reply["next_due"]}
 
 
 def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
@@ -64,10 +76,9 @@ def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     leases: list[Any] = wired.claim_many(
         given["n"], consumer=get("consumer") or "", lease=get("lease"), durability=get("durability"), buckets=buckets
     )
+    wired.large.tell(served.journal)
     if not leases:
         return {"leases": [], "next_due": next_due(served, buckets)}
-    if len(leases[0][1]) > served.data_max and lease_bytes(leases[0]) > served.room:
-        raise _given_back(wired, leases[0], served.room)
     return {"leases": leases, "next_due": None}
 
 
@@ -106,6 +117,9 @@ def _indexed(served: Served, buckets: str) -> Range:
 def next_due(served: Served, part: Range | None = None) -> int | None:
     """A date before which nothing falls due (C1)."""
     p = served.p
+    if served.wired.large.is_ahead:  # they are due, and nobody gets them here
+        with p.lock:
+            return p.state.due_now(p.enter(), 1)[1]
     with p.lock:
         order: Order | None = p.state.order
         if part is not None and part_of(part, p.settings) is not None:

@@ -8,6 +8,7 @@ S1  Packed data is stored and sent as it is (journal.engine.packed).
 S2  A lease is its consumer's: who may not act under the consumer's name can neither look at it nor end it. This is checked where the
     engine looks the lease up, under its lock. Who may act under every name is not asked.
 S3  What is taken by a claim fits into a frame: the rest of what was due is not taken.
+S4  An entry that fits into none is passed over, and stays where it was (journal.daemon.large).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from journal.core.limits import CONSUMER_BYTES_MAX
-from journal.core.rows import Row
+from journal.core.rows import ENTRY_HEAD, Row
 from journal.core.settings import MERGED
 from journal.daemon.columns import LEASE_BYTES, lease_columns, text_bytes
+from journal.daemon.large import Large
 from journal.engine.journal import Journal
 from journal.engine.leases import Held
 from journal.engine.merged_journals import MergedJournals
@@ -52,17 +54,23 @@ class Wired(Journal):
         self.room = room
         self.grant = grant
         self._bounds = Bounds(data_max_of(room), None if "*" in grant.names else grant.may_act_as)
+        self.large = Large(room)
+        self._value_max = room - LEASE_BYTES - CONSUMER_BYTES_MAX + ENTRY_HEAD
+        """Bytes of an entry, as it is stored, whose lease fits into a frame, whoever has it."""
+        self._aside: list[tuple[bytes, bytes]] = []
+        """Taken out of the order by the claim that is being made, and too large (S4)."""
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
-        """Up to `n` due entries that fit into a frame (S3); one at least, however large it is."""
+        """Up to `n` due entries that fit into a frame together (S3, S4)."""
         p = self._p
         rows: list[Row] = []
+        aside = self._aside = []
         used, step = 0, STEP
         while used < self.room and len(rows) < n:
             step = min(step, n - len(rows))
             found = super()._take(order, step, now, below)
             rows += found
-            p.is_broken = bool(rows)  # until the leases are written, also of those that were taken before
+            p.is_broken = bool(rows or aside)  # until the leases are written, also of those that were taken before
             used += sum(map(_lease_bytes, found))
             if len(found) < step:
                 break
@@ -71,7 +79,20 @@ class Wired(Journal):
             row = rows.pop()
             used -= _lease_bytes(row)
             p.state.order.returned(row.primary, len(p.state.leases))
+        for primary, value in aside:
+            p.state.order.returned(primary, len(p.state.leases))
+            if self.large.is_new(primary):
+                row = p.state.row(primary, value)
+                self.large.noted(primary, row.key, len(row.data))
+        self.large.is_ahead = bool(aside)
+        p.is_broken = bool(rows)
         return rows
+
+    def _taken(self, items: list[tuple[bytes, bytes]], now: int) -> list[Row]:
+        fitting = [item for item in items if len(item[1]) <= self._value_max]
+        if len(fitting) < len(items):
+            self._aside += [item for item in items if len(item[1]) > self._value_max]
+        return super()._taken(fitting, now)
 
 
 def data_max_of(room: int) -> int:

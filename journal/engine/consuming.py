@@ -186,22 +186,29 @@ class Consuming(Side):
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
         """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""
         p = self._p
-        state = p.state
         rows: list[Row] = []
         while len(rows) < n:
             # Until their leases are written, an interrupt or an error would lose what was taken out of the order.
             p.is_broken = True
-            items = state.take(order, n - len(rows), now, below)
+            items = p.state.take(order, n - len(rows), now, below)
             if not items:
                 break
-            for primary, value in items:
-                row = state.row(primary, value)
-                if row.expiration and row.expiration <= now:
-                    self._expire(row, now)
-                    p.is_broken = True
-                else:
-                    rows.append(state.counted(row) if state.leases.worn else row)
+            rows += self._taken(items, now)
         p.is_broken = bool(rows)
+        return rows
+
+    def _taken(self, items: list[tuple[bytes, bytes]], now: int) -> list[Row]:
+        """The rows of what was taken out of an order, as stored; without those that have expired."""
+        p = self._p
+        state = p.state
+        rows: list[Row] = []
+        for primary, value in items:
+            row = state.row(primary, value)
+            if row.expiration and row.expiration <= now:
+                self._expire(row, now)
+                p.is_broken = True
+            else:
+                rows.append(state.counted(row) if state.leases.worn else row)
         return rows
 
     def _lend(self, rows: list[Row], consumer: str, start: int, deadline: int, level: int) -> tuple[list[Held], int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import journal
+from journal.core.limits import CONSUMER_BYTES_MAX
+from journal.daemon.columns import LEASE_BYTES
 from journal.daemon.consuming import TakesLong, next_due
 from journal.daemon.handlers import FAST, served_of
 from journal.net.auth import EVERYTHING
@@ -12,6 +14,8 @@ from journal.testing import ManualClock
 from tests.daemon.asking import FRAME, ask, pack
 
 START = 1_700_000_000_000
+FRAME_ROOM = FRAME - 96
+"""Data that a journal takes, and no frame can hold with all that comes with it."""
 
 
 def test_when_to_ask_again(store: journal.Store, pages: journal.Journal, clock: ManualClock) -> None:
@@ -79,21 +83,68 @@ def test_a_claim_of_many_small_ones_takes_them_all(store: journal.Store, pages: 
 
 
 @pytest.mark.parametrize("command", ["CLAIM", "CLAIM_MANY", "CLAIM_KEY"])
-def test_what_fits_into_no_frame_is_given_back(store: journal.Store, pages: journal.Journal, command: str) -> None:
-    """An entry that was put in the daemon's own process may be too large: it is named, and waits where it was."""
+@pytest.mark.parametrize("buckets", [None, "0-1022"])
+def test_what_fits_into_no_frame_waits_where_it_was(
+    store: journal.Store, pages: journal.Journal, command: str, buckets: str | None
+) -> None:
+    """An entry that was put in the daemon's own process may be too large: who asks for it hears so, others get what comes behind it."""
     store.journal("pages", entry_bytes_max=1 << 22)
     pages.put("large", b"x" * (FRAME + 1), priority=1)
     pages.put("small", b"x", priority=2)
-    given = {"CLAIM": {}, "CLAIM_MANY": {"n": 2}, "CLAIM_KEY": {"key": "large"}}[command]
+    pages.put("later", b"x", priority=2, delay=500)
     before = pages.get("large")
-    for _ in range(2):
-        with pytest.raises(journal.Invalid, match=r"'large', has \d+ bytes of data, and a frame has room for"):
-            ask(store, command, **given)
+    if command == "CLAIM_KEY":
+        for _ in range(2):
+            with pytest.raises(journal.Invalid, match=r"'large', has \d+ bytes of data, and a frame has room for"):
+                ask(store, command, key="large")
+    else:
+        given = {"CLAIM": {}, "CLAIM_MANY": {"n": 3}}[command] | ({} if buckets is None else {"buckets": buckets})
+        reply = ask(store, command, **given)
+        (lease,) = reply["leases"] if command == "CLAIM_MANY" else [reply["lease"]]
+        assert lease[0] == "small"
+        for _ in range(3):
+            assert ask(store, command, **given)["next_due"] == START + 500
+        pages.done(lease[5])
     after = pages.get("large")
     assert before is not None and after is not None
     assert pages.leases() == [] and after.process_date == before.process_date and after.timeouts == 0
-    pages.claim_key("large").done()
-    assert ask(store, "CLAIM")["lease"][0] == "small"
+    mine = pages.claim(consumer="host")
+    assert mine is not None and mine.key == "large"
+    mine.done()
+
+
+def test_people_are_told_of_what_fits_into_no_frame(store: journal.Store, pages: journal.Journal) -> None:
+    """With a flag that names it, raised once for each such entry; a claim that passes over it writes nothing else."""
+    pages.put("large", b"x" * FRAME_ROOM, priority=1)
+    pages.put_many([journal.Put(f"k{n}", b"x", priority=2) for n in range(5)])
+    for _ in range(5):
+        assert ask(store, "CLAIM")["lease"] is not None
+    (flag,) = store.flags()
+    assert (flag.journal, flag.name, flag.count) == ("pages", "too_large", 1)
+    assert "'large'" in flag.message and "--frame-bytes-max" in flag.message
+    end = pages._p.log.next_offset
+    assert ask(store, "CLAIM") == {"lease": None, "next_due": None}
+    assert pages._p.log.next_offset == end
+    pages.put("larger", b"x" * FRAME_ROOM, priority=1)
+    assert ask(store, "CLAIM_MANY", n=5)["leases"] == []
+    (flag,) = store.flags()
+    assert flag.count == 2 and "'larger'" in flag.message
+
+
+def test_the_largest_entry_that_fits_is_handed_out(store: journal.Store, pages: journal.Journal) -> None:
+    """By a claim of one and of many alike, whoever claims."""
+    room = served_of(store, "pages").room - LEASE_BYTES - CONSUMER_BYTES_MAX - len("k") - len(pack(b"")) - 3
+    for command, given, of in (("CLAIM", {}, "lease"), ("CLAIM_MANY", {"n": 2}, "leases")):
+        for consumer in ("", "c" * CONSUMER_BYTES_MAX):
+            pages.put("k", b"x" * room)
+            found = ask(store, command, consumer=consumer, **given)[of]
+            lease = found if of == "lease" else found[0]
+            assert lease[0] == "k"
+            pages.done(lease[5])
+    pages.put("k", b"x" * (room + 1))
+    assert ask(store, "CLAIM")["lease"] is None
+    assert ask(store, "CLAIM_MANY", n=2)["leases"] == []
+    assert pages.leases() == []
 
 
 def test_the_first_claim_by_buckets_takes_long(store: journal.Store, pages: journal.Journal) -> None:

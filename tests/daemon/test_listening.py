@@ -9,6 +9,7 @@ import msgpack
 import pytest
 
 import journal
+from journal.daemon import watching
 from journal.daemon.server import Server
 from journal.daemon.watching import DUE_MAX
 from journal.errors import NotFound
@@ -115,6 +116,26 @@ def test_a_put_a_release_and_a_lost_lease_are_told_of(
         pass
     clock.advance(10_000)
     assert ear.hear()[1]["due"] == "1"
+
+
+def test_who_listens_is_told_whatever_becomes_of_what_is_pushed(
+    connect: Connect, ear: Ear, pages: journal.Journal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here no lease can be written down: listeners hear of the entry all the same."""
+    monkeypatch.setattr(watching, "RETRY_S", 0.01)
+    client = connect()
+    client.call("SUBSCRIBE", "pages", consumer="w", credit=5)
+    listen(client, ear)
+    pages.put("a", delay="1s")
+
+    def full(*_: object) -> int:
+        raise journal.StoreFull("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pages._p.log, "append", full)
+        clock.advance(1000)
+        assert ear.hear()[1]["due"] == "1"
+    assert client.pushed()[0][0] == "a"
 
 
 def test_many_entries_that_fall_due_are_one_datagram(

@@ -271,6 +271,27 @@ def test_fewer_than_there_is_credit_for_may_be_more_than_a_frame_holds(
     assert len({*keys(client.pushed(15))}) == 15
 
 
+def test_an_entry_that_fits_into_no_frame_stands_in_nobodys_way(
+    connect: Connect, store: journal.Store, pages: journal.Journal
+) -> None:
+    """Who is subscribed gets what is behind it, people are told, and the program that has the store can claim it."""
+    client = connect()
+    pages.put("big", b"x" * 1_048_480, priority=1)
+    pages.put_many([journal.Put(f"k{n}", priority=2 + n) for n in range(3)])
+    subscribe(client, 10)
+    assert keys(client.pushed(3)) == ["k0", "k1", "k2"]
+    pages.put("k3")
+    assert keys(client.pushed()) == ["k3"]
+    (flag,) = store.flags()
+    assert (flag.name, flag.count) == ("too_large", 1) and "'big'" in flag.message
+    end = pages._p.log.next_offset
+    client.call("PING")
+    assert pages._p.log.next_offset == end  # nothing is claimed and given back meanwhile
+    big = pages.claim(consumer="host")
+    assert big is not None and big.key == "big"
+    big.done()
+
+
 def test_what_cannot_be_sent_is_given_back(
     connect: Connect, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,8 @@ class Listening:
         self._watch: Watch | None = None
         self._journals: set[str] = set()
         """What the registration is about."""
+        self._asked: set[str] = set()
+        """What it asked for: the same, or all."""
         self._is_lost = True
         """Whether the connection has ended that the registration was made on (N1)."""
         self._again_at = 0
@@ -139,7 +141,7 @@ class Listening:
     def _renew(self, watch: Watch) -> None:
         assert self._socket is not None
         try:
-            reply = self._ask(keeping.listen(self._socket.getsockname()[1], self._journals, watch.listener))
+            reply = self._ask(keeping.listen(self._socket.getsockname()[1], self._asked, watch.listener))
         except NotFound:
             self._watch = None  # it came too late
             return
@@ -161,7 +163,7 @@ class Listening:
                 replaced.close()
         asked = wanted if len(wanted) <= NAMED_MAX else {ALL}
         reply = self._ask(keeping.listen(self._socket.getsockname()[1], asked))
-        self._watch, self._journals = Watch(reply, now_ms()), wanted
+        self._watch, self._journals, self._asked = Watch(reply, now_ms()), wanted, asked
         self._tell(None)  # N3: what was sent to an earlier one may be lost
         self._forget(old)
 

@@ -99,9 +99,11 @@ class Watching:
 
     def _listen(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         number_before = parameters.get("listener")
-        if number_before is not None:
-            return self._listeners.renew(number_before, peer.connection, self.hub.store._time.now()).reply()
         names, grant = parameters["journals"], peer.connection.grant
+        if number_before is not None:
+            return self._listeners.renew(
+                number_before, peer.connection, self.hub.store._time.now(), port=parameters["port"], journals=names
+            ).reply()
         if ALL not in names:
             open_already = [known(self.hub.store, name) for name in names if grant.may_see(name)]
             served = [each for each in open_already if each is not None]

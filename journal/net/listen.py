@@ -139,12 +139,19 @@ class Listeners:
         self._expire_at = listener.until if self._expire_at is None else min(self._expire_at, listener.until)
         return listener
 
-    def renew(self, number: int, holder: object, now: int) -> Listener:
-        """A listener is still there (L5)."""
+    def renew(
+        self, number: int, holder: object, now: int, *, port: int | None = None, journals: Iterable[str] | None = None
+    ) -> Listener:
+        """A listener is still there (L5); what it asks for cannot be changed so: it is refused, not ignored."""
         listener = self._listeners.get(number)
         if listener is None or listener.holder is not holder or listener.until <= now:
             raise NotFound(
                 f"there is no listener {number} of this connection: its lease was not renewed in time. LISTEN again"
+            )
+        if port not in (None, listener.address[1]) or (journals is not None and {*journals} != listener.journals):
+            raise Invalid(
+                f"a renewal names the same port and journals, and listener {number} has the port {listener.address[1]} and "
+                f"{len(listener.journals)} journals: for others LISTEN without `listener`"
             )
         listener.until = now + LEASE_MS
         return listener

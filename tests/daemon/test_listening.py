@@ -216,6 +216,26 @@ def test_a_listener_that_is_not_renewed_hears_no_more(
         client.call("LISTEN", port=ear.port, journals=["pages"], listener=number)
 
 
+def test_a_renewal_changes_nothing_else(
+    connect: Connect, ear: Ear, store: journal.Store, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """Another port or other journals are refused, and then the lease is not renewed either."""
+    client = connect()
+    store.journal("mail")
+    number = listen(client, ear, "pages", "mail")["listener"]
+    clock.advance(LEASE_MS - 1)
+    for port, names in ((ear.port % 65535 + 1, ["pages", "mail"]), (ear.port, ["mail"]), (ear.port, ["pages", "none"])):
+        with pytest.raises(journal.Invalid, match="renewal"):
+            client.call("LISTEN", port=port, journals=names, listener=number)
+    client.call("LISTEN", port=ear.port, journals=["mail", "pages"], listener=number)
+    clock.advance(LEASE_MS - 1)
+    with pytest.raises(journal.Invalid, match="renewal"):
+        client.call("LISTEN", port=ear.port, journals=["*"], listener=number)
+    clock.advance(1)
+    with pytest.raises(NotFound, match="LISTEN again"):
+        client.call("LISTEN", port=ear.port, journals=["mail", "pages"], listener=number)
+
+
 def test_who_wants_no_more_or_is_gone_costs_nothing(
     server: Server, connect: Connect, ear: Ear, pages: journal.Journal
 ) -> None:

@@ -119,7 +119,8 @@ class Watching:
         where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
         listener = self._listeners.add(connection, where, names, connection.grant, cookie, self.hub.store._time.now())
         for each in served:
-            self.look_soon(self.watch(each))  # what is due already is told at once
+            if self._end_of(each) is None:
+                self.look_soon(self.watch(each))  # what is due already is told at once
         return listener.reply()
 
     def _unlisten(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
@@ -134,17 +135,19 @@ class Watching:
     def declared(self, name: str) -> None:
         """There is a new journal: who listens to all listens to it too, and who named one that was dropped and is declared anew."""
         served = known(self.hub.store, name) if self._listeners.is_wanted(name) else None
-        if served is not None:
+        if served is not None and self._end_of(served) is None:
             self.look_soon(self.watch(served))
 
     # -- journals -----------------------------------------------------------------------------------------------------
 
     def watch(self, served: Served) -> Watched:
-        """Have a journal watched."""
+        """Have a journal watched; raises why it is no more: who asked may have found it before it was dropped."""
+        if (error := self._end_of(served)) is not None:
+            raise error
         name = served.journal.name
         watched = self._watched.get(name)
         if watched is not None and watched.served is not served:
-            self._end(watched, _dropped(name))  # and declared anew, before anybody looked
+            self._end(watched, self._end_of(watched.served) or _dropped(name))  # before anybody looked
             watched = None
         if watched is None:
             watched = self._watched[name] = Watched(self, served)
@@ -194,6 +197,8 @@ class Watching:
         watched.is_rung = False
         try:
             error = self._use(watched)
+            if self._watched.get(watched.name) is not watched:
+                return  # that was the last one
             now, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
         except JournalError as e:
             self._failed(watched, e)
@@ -223,14 +228,20 @@ class Watching:
     def _failed(self, watched: Watched, error: JournalError) -> None:
         """A look failed: for good, or (a full disk) for now."""
         log.warning("not_looked_at journal=%s error=%s", watched.name, shown(str(error)))
-        if watched.served.journal._p.trouble is None:
-            if watched.timer is not None:
-                watched.timer.cancel()
-            watched.timer = self.hub.loop.at(monotonic() + RETRY_S, partial(self._on_time, watched))
-        elif isinstance(watched.served.journal._p.trouble, StoreClosed) and self.hub.store._trouble is None:
-            self._end(watched, _dropped(watched.name))
-        else:
-            self._end(watched, error)
+        end = self._end_of(watched.served)
+        if end is not None:
+            self._end(watched, end)
+            return
+        if watched.timer is not None:
+            watched.timer.cancel()
+        watched.timer = self.hub.loop.at(monotonic() + RETRY_S, partial(self._on_time, watched))
+
+    def _end_of(self, served: Served) -> JournalError | None:
+        """Why a journal is no more; None: it is there."""
+        trouble = served.journal._p.trouble
+        if isinstance(trouble, StoreClosed) and self.hub.store._trouble is None:
+            return _dropped(served.journal.name)
+        return trouble
 
     def _end(self, watched: Watched, error: JournalError) -> None:
         """A journal is no more."""

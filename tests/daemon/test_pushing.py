@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import journal
-from journal.daemon import served, watching
+from journal.daemon import pushing, served, watching
+from journal.daemon.handlers import SLOW, served_of
 from journal.daemon.pushing import SILENT_MAX
 from journal.errors import NotFound
 from journal.net.limits import Limits
@@ -248,6 +249,23 @@ def test_a_subscription_ends_when_its_journal_is_declared_anew(connect: Connect,
         assert keys([item for item in got if type(item) is list]) == ["new"]
         store.drop("mail")
         assert client.pushed()[0]["code"] == "not_found"
+
+
+def test_who_subscribes_in_the_moment_of_a_drop_is_refused(
+    connect: Connect, store: journal.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found the journal that is no more; who is subscribed to the next one of that name does not notice."""
+    client, late = connect(), connect()
+    old = served_of(store, store.journal("mail").name)
+    store.drop("mail")
+    mail = store.journal("mail")
+    client.call("SUBSCRIBE", "mail", consumer="w", credit=5)
+    monkeypatch.setattr(pushing, "served_of", lambda *_: old)
+    monkeypatch.setitem(SLOW, "LEASES", lambda *_: {"leases": [], "after": None})
+    with pytest.raises(NotFound, match="was dropped"):
+        late.call("SUBSCRIBE", "mail", consumer="w", credit=5)
+    mail.put("a")
+    assert keys(client.pushed()) == ["a"]
 
 
 def test_as_many_come_as_there_is_credit_for_whatever_their_size(connect: Connect, pages: journal.Journal) -> None:

@@ -46,14 +46,15 @@ class _Call:
         self.error: BaseException | None = None
         self.waits: dict[Pipeline, int] = {}
 
-    def apply(self) -> None:
-        deferred.waits = {}
+    def apply(self, *, has_company: bool = False) -> None:
+        """Make the call; `has_company`: others are made before the sync."""
+        deferred.waits, deferred.has_company = {}, has_company
         try:
             self.result = self.function()
         except Exception as e:  # noqa: BLE001 - it belongs to the coroutine, which raises it
             self.error = e
         self.waits = deferred.waits
-        deferred.waits = None
+        deferred.waits, deferred.has_company = None, False
 
     def settle(self) -> None:
         for pipeline, offset in self.waits.items():
@@ -128,7 +129,7 @@ class Runner:
 
     def _apply(self) -> None:
         while (call := self._calls.get()) is not _END:
-            call.apply()
+            call.apply(has_company=not self._calls.empty())
             if call.waits and call.error is None:
                 self._settling.put(call)
             else:

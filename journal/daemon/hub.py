@@ -81,7 +81,7 @@ class Hub:
 
     def end(self) -> None:
         """On the daemon's thread, at last."""
-        deferred.waits = None
+        deferred.waits, deferred.has_company = None, False
         self._workers.shutdown()
         self.settling.close()
 
@@ -92,6 +92,7 @@ class Hub:
         self.requests += 1
         number, command, name, parameters = event
         connection = peer.connection
+        deferred.has_company = self.loop.crowd > 1 or self.settling.count > 0
         try:
             handler = FAST.get(command.name)
             if handler is not None and (served := known(self.store, name)) is not None:

@@ -51,6 +51,8 @@ class Loop:
     def __init__(self) -> None:
         self.rounds = 0
         """How often it woke up."""
+        self.crowd = 0
+        """Sockets that were ready when this round began."""
         self.after_round: list[Callable[[], None]] = []
         """What is done when all that was ready has had its turn."""
         has_epoll = hasattr(select, "epoll")
@@ -160,6 +162,7 @@ class Loop:
             ready = self._poll.poll(None if timeout is None else timeout * self._unit)
         self._is_asleep = False
         self.rounds += 1
+        self.crowd = len(ready)
         callbacks = self._callbacks
         for fd, mask in ready:
             callback = callbacks.get(fd)  # one before it may have closed it

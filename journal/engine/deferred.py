@@ -1,5 +1,5 @@
 """
-Syncs that are collected and waited for together: set by journal.aio on its own thread.
+Syncs that are collected and waited for together: set by journal.aio and by the daemon, each on a thread of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ class Deferred(threading.local):
     """What this thread will wait for later: the last offset of each pipeline. None: it waits at once."""
 
     waits: dict[Pipeline, int] | None = None
+    has_company: bool = False
+    """
+    Whether others share the sync that is waited for, so that records may stay in the log's buffer for the one write of that sync. Handing
+    each of them to the disk at once, which lets the disk begin with a lone one, takes 30 µs of processor time.
+    """
 
 
 deferred = Deferred()

@@ -280,8 +280,8 @@ class Pipeline:
         """The first half of `write`: the caller applies the effect and says `applied`, or `misapplied`."""
         if self.changes >= self.checkpoints.changes_room and not is_essential:
             raise self.checkpoints.refusal()
-        # While a sync is under way, records that wait for the next one go with its write.
-        is_lazy = level != OS and (level == NONE or self.commit.io.locked())
+        # While a sync is under way, records that wait for the next one go with its write; so do those that share one anyway.
+        is_lazy = level != OS and (level == NONE or self.commit.io.locked() or deferred.has_company)
         self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (P2)
         try:
             return self.log.append(effect, count, now, is_essential, is_lazy, level == FULL)

@@ -11,6 +11,7 @@ import pytest
 
 import journal
 from journal import Cursor, Put
+from journal.engine.deferred import deferred
 from tests.engine.helpers import HANG_S, Failing, wait_blocked
 
 Copy = Callable[[journal.Store], Path]
@@ -251,3 +252,29 @@ def test_wrong_levels_are_invalid(pages: journal.Journal) -> None:
                 call(level)
     assert pages.count() == 1
     lease.done()
+
+
+def test_puts_that_share_a_sync_share_its_write(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In company, as in the daemon, a record stays with us until the sync; it is durable when that is over, not before."""
+    disk = Failing(monkeypatch, "pwrite")
+    p = pages._p
+    monkeypatch.setattr(deferred, "waits", {})
+    monkeypatch.setattr(deferred, "has_company", True)
+    for key in ("a", "b", "c"):
+        pages.put(key)
+    (offset,) = deferred.waits.values()
+    assert (disk.calls, p.log.last_in_os, p.log.synced) == (0, offset - 3, offset - 3)
+    p.commit.wait(offset)
+    assert (disk.calls, p.log.last_in_os, p.log.synced) == (1, offset, offset)
+
+
+def test_a_claim_takes_the_puts_before_it_to_the_system(
+    pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own record must be with the operating system when it is answered, and comes after theirs."""
+    monkeypatch.setattr(deferred, "waits", {})
+    monkeypatch.setattr(deferred, "has_company", True)
+    pages.put("a")
+    assert pages._p.log.last_in_os < pages._p.log.next_offset - 1
+    assert pages.claim(consumer="one") is not None
+    assert pages._p.log.last_in_os == pages._p.log.next_offset - 1

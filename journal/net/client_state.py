@@ -39,6 +39,7 @@ from journal.net.command import Command, Retry
 from journal.net.commands import command_named
 from journal.net.events import Answered, Ended, Event, Failed, PingDue, Pushed, Welcomed
 from journal.net.frames import (
+    LARGER,
     LENGTH,
     Alive,
     Bye,
@@ -50,6 +51,7 @@ from journal.net.frames import (
     Prove,
     Push,
     Reply,
+    TooLong,
     Welcome,
     check_plain,
     whole_replies,
@@ -152,9 +154,7 @@ class ClientSession:
         events: list[Event] = [self._lose(number) for number in lost]
         for number in [number for number, asked in self.asked.items() if len(asked.data) - LENGTH.size > limit]:
             del self.asked[number]
-            events.append(
-                Failed(number, Invalid(f"the daemon takes frames of up to {limit} bytes: send less at a time"))
-            )
+            events.append(Failed(number, TooLong(f"the daemon takes frames of up to {limit} bytes: {LARGER}")))
         return events
 
     def give_up(self) -> list[Failed]:

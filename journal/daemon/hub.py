@@ -89,6 +89,8 @@ class Hub:
         self.requests += 1
         number, command, name, parameters = event
         connection = peer.connection
+        if name:
+            peer.journal = name
         try:
             handler = FAST.get(command.name)
             if handler is not None and (served := known(self.store, name)) is not None:

@@ -47,7 +47,7 @@ class Peer:
 
     __slots__ = (
         "_armed_at", "_hub", "_is_handshaking", "_is_tls", "_mask", "_shortest_ms", "_sock", "_timer", "connection", "host",
-        "is_closed", "is_slow", "name", "waiting",
+        "is_closed", "is_slow", "journal", "name", "waiting",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, sock: socket, connection: ServerConnection, *, host: str, name: str) -> None:
@@ -56,6 +56,8 @@ class Peer:
         """Where its datagrams may go."""
         self.name = name
         """For the log."""
+        self.journal = ""
+        """The one that it has named last."""
         self.waiting: deque[Requested] = deque()
         """Requests that came behind one that takes long, or when too much was unsent (N1)."""
         self.is_slow = False

@@ -25,11 +25,21 @@ from typing import Any
 from journal.client.address import Address
 from journal.client.call import Call, Undo
 from journal.client.comeback import Comeback, is_fatal
+from journal.client.finding import daemon_of
 from journal.client.opening import Insecure, open_wire
 from journal.client.options import Options
 from journal.client.sockets import LOOK_S, Wire
 from journal.client.waiting import Inbox, Posted, Waiter
-from journal.errors import AccessDenied, ConnectionLost, ForkedStore, JournalError, Stopping, StorageError, TimedOut
+from journal.errors import (
+    AccessDenied,
+    Busy,
+    ConnectionLost,
+    ForkedStore,
+    JournalError,
+    Stopping,
+    StorageError,
+    TimedOut,
+)
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
 from journal.net.command import Retry
@@ -46,8 +56,10 @@ def now_ms() -> int:
 class Shared:
     """See the module."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: Address, options: Options, store: str | None = None) -> None:
+        """`store`: its path, where the address is looked up again for each connection."""
         self.address = address
+        self._store = store
         self.options = options
         self.first: Call[Any] | None = None
         """What to ask first on each further connection."""
@@ -338,6 +350,8 @@ class Shared:
             with self._lock:
                 self._tick(now_ms(), mine)
             return
+        if self._store is not None:
+            self.address = self._comeback.address = daemon_of(self._store)
         try:
             wire = open_wire(self.address, self.options, None if mine.by is None else mine.by - now)
         except Insecure as e:
@@ -366,7 +380,8 @@ class Shared:
     def _missed(self, error: BaseException | None, now: int) -> None:
         """Under the lock: an attempt was in vain; there is another one, or all are told (J3)."""
         if not self._comeback.missed(error, now, random.random()):
-            self._give_up(self._comeback.reason, None)
+            reason = self._comeback.reason
+            self._give_up(reason, Busy(reason) if isinstance(error, Busy) else None)
 
     def _give_up(self, reason: str, error: JournalError | None) -> None:
         """Under the lock: tell all who wait. What was never sent fails with `error`, if there is one."""

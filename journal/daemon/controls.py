@@ -19,7 +19,7 @@ from journal.daemon.peer import Peer
 from journal.daemon.served import known
 from journal.engine.peers import FLAG
 from journal.net.command import Role
-from journal.net.shown import shown
+from journal.net.shown import told
 
 if TYPE_CHECKING:
     from journal.daemon.server import Server
@@ -59,7 +59,7 @@ class Controls:
             self._names[who] += 1
         message = self._server.store._peers.add(who, sample)
         if message is not None:
-            log.warning("drift peer=%s message=%s", peer.name, shown(message))
+            log.warning("drift peer=%s message=%s", peer.name, told(message))
             self._news[who] = message
         if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
             # Beside the others: a flag is written and synced as any change.

@@ -32,7 +32,7 @@ from journal.errors import Invalid, JournalError
 from journal.net.auth import Grant
 from journal.net.events import Requested
 from journal.net.server_state import ServerConnection
-from journal.net.shown import shown
+from journal.net.shown import shown, told
 
 log = logging.getLogger("journal.daemon")
 
@@ -217,7 +217,7 @@ class Hub:
         try:
             make()
         except JournalError as e:
-            log.warning("work_failed error=%s", shown(str(e)))
+            log.warning("work_failed error=%s", told(e))
         except Exception:
             log.exception("work_failed")
 
@@ -284,7 +284,7 @@ class Hub:
         if error is None:
             log.info("peer_left peer=%s", peer.name)
         else:
-            log.warning("peer_ended peer=%s error=%s", peer.name, shown(str(error)))
+            log.warning("peer_ended peer=%s error=%s", peer.name, told(error))
         for function in self.on_end:
             function(peer)
 

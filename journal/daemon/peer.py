@@ -21,7 +21,7 @@ from journal.daemon.loop import READ, WRITE, Timer
 from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
 from journal.net.limits import Limits
 from journal.net.server_state import ServerConnection
-from journal.net.shown import shown
+from journal.net.shown import told
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -99,7 +99,7 @@ class Peer:
             self._wait_for(WRITE)
             return False
         except OSError as e:
-            log.info("tls_refused peer=%s error=%s", self.name, shown(str(e)))
+            log.info("tls_refused peer=%s error=%s", self.name, told(e))
             self._is_handshaking = False
             self._hear(b"", steady_ms())
             return False

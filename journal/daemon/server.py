@@ -44,7 +44,7 @@ from journal.net.handshake import Daemon
 from journal.net.limits import DEFAULT, HELLO_BYTES_MAX, Limits
 from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
-from journal.net.shown import shown
+from journal.net.shown import shown, told
 from journal.net.tokens import Token
 
 log = logging.getLogger("journal.daemon")
@@ -245,7 +245,7 @@ class Server:
             try:
                 self._greet(sock, address)
             except (OSError, JournalError) as e:
-                log.warning("connection_refused reason=%s", e)
+                log.warning("connection_refused reason=%s", told(e))
                 self._refuse(sock, e)
 
     def _refuse(self, sock: socket.socket, error: Exception) -> None:

@@ -407,3 +407,20 @@ def test_a_forked_child_lets_go_of_the_daemon(server: Server, store: journal.Sto
     assert os.waitpid(child, 0)[1] == 0
     assert client.put("a")[0] == "inserted"
     assert connect().put("b")[0] == "inserted"
+
+
+def test_the_log_tells_why_a_connection_ended_to_the_end(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once quoted, by who writes the line; what to do stands at the end of a reason."""
+    caplog.set_level("WARNING", "journal.daemon")
+    with dial(server.addresses[0]) as peer:
+        peer.sendall(b"\0\xff\xff\xff")
+        failure = Decoder(4096)
+        failure.feed(peer.recv(4096))
+        said = failure.next()
+        assert isinstance(said, Failure) and len(said.message) > 60
+        assert peer.recv(1) == b""
+    connect().put("a")  # it is logged by now
+    (record,) = [record for record in caplog.records if record.msg.startswith("peer_ended")]
+    assert record.args is not None and tuple(record.args)[1] == said.message

@@ -158,7 +158,7 @@ class Shared:
                 self._sit(waiter)
         self._wait(waiter)
 
-    def _is_settled(self) -> None:
+    def _end_settling(self) -> None:
         """Under the lock: nothing is left to be undone, or nothing can be."""
         if self._settling is not None:
             waiter, _ = self._settling
@@ -281,7 +281,7 @@ class Shared:
         if self._owed:
             self._pay(now)
         if self._settling is not None and not (self._debts or self._owed or self._owed_next):
-            self._is_settled()
+            self._end_settling()
         connection = self._connection
         if connection is not None and connection.outgoing:
             self._flush(now)
@@ -394,7 +394,7 @@ class Shared:
             waiter.end(error=error or ConnectionLost(reason))
         for call in [call for call in self._owed if call.command.retry is Retry.CONNECTION]:
             self._owed.remove(call)
-        self._is_settled()
+        self._end_settling()
 
     def _after_fork_in_child(self) -> None:
         """Whoever held a lock is not here, and the connection is the parent's."""

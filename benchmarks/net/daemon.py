@@ -33,7 +33,7 @@ def main() -> None:
     path, durability = sys.argv[1:]
     with journal.open(path, durability=durability) as store:
         store.journal(JOURNAL)
-        server = Server(store, tcp=[("127.0.0.1", 0)])
+        server = Server(store, tcp=[("127.0.0.1", 0)], trust_loopback=True)
         server.on_ready.append(lambda: answer(server.addresses))
         with server.start():
             sys.stdin.read()

@@ -110,13 +110,23 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
     except JournalError as e:
-        if args.json:
-            print(json.dumps({"error": type(e).__name__, "message": str(e)}), file=sys.stderr)
-        else:
-            print(f"journal: {e}", file=sys.stderr)
+        _say(args, e, str(e))
         return 2 if isinstance(e, Invalid) else 1
+    except ImportError as e:
+        if "lmdb" not in (e.name or str(e)):
+            raise
+        _say(args, e, f"`journal {args.command}` needs lmdb here, which is not installed: pip install lmdb")
+        return 1
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what is left to print has no reader.
         sys.stderr.close()
         return 0
     return code
+
+
+def _say(args: argparse.Namespace, error: Exception, text: str) -> None:
+    """Why a command came to nothing."""
+    if args.json:
+        print(json.dumps({"error": type(error).__name__, "message": text}), file=sys.stderr)
+    else:
+        print(f"journal: {text}", file=sys.stderr)

@@ -2,6 +2,7 @@
 What the commands share: keys and data from words, values as text or JSON, a store that another process may own.
 
 C1  A command works the same on a store that nobody owns and on one that a daemon serves: whoever owns it is asked.
+C2  Where there is no lmdb, a daemon is asked, and what needs the engine says so.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import journal
+from journal.client.finding import daemon_of
 from journal.client.journal import RemoteJournal
 from journal.client.lease import RemoteLease
 from journal.client.store import RemoteStore
 from journal.core.keys import UserKey
 from journal.engine.files import announced
-from journal.errors import ConnectionLost, Invalid, NotFound, StoreLocked
+from journal.errors import ConnectionLost, Invalid, NotFound, StorageError, StoreLocked
 from journal.net.tls import client_context
 
-AnyStore = journal.Store | RemoteStore
-AnyJournal = journal.Journal | RemoteJournal
+AnyStore: TypeAlias = "journal.Store | RemoteStore"  # as texts: looking at them would need lmdb (C2)
+AnyJournal: TypeAlias = "journal.Journal | RemoteJournal"
 STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://HOST:PORT, tls://HOST:PORT"
 
 
@@ -46,6 +48,8 @@ def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto"
             if not readonly_too:
                 raise
             return journal.open(word, readonly=True)
+    except ImportError as e:
+        return _without_engine(word, e)
 
 
 def open_or_make(word: str) -> AnyStore:
@@ -56,6 +60,8 @@ def open_or_make(word: str) -> AnyStore:
         return journal.open(word)
     except StoreLocked as e:
         return _through_owner(word, e)
+    except ImportError as e:
+        return _without_engine(word, e)
 
 
 def is_address(word: str) -> bool:
@@ -68,6 +74,14 @@ def connect_to(address: str) -> RemoteStore:
     ca = os.environ.get("JOURNAL_TLS_CA")
     tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
     return journal.connect(address, token=os.environ.get("JOURNAL_TOKEN"), tls=tls)
+
+
+def _without_engine(path: str, missing: ImportError) -> RemoteStore:
+    """The store through its daemon, where lmdb is missing (C2)."""
+    try:
+        return connect_to(str(daemon_of(os.path.abspath(path))))
+    except ConnectionLost as e:
+        raise StorageError(f"{missing}. {e}") from missing
 
 
 def _through_owner(path: str, locked: StoreLocked) -> RemoteStore:
@@ -91,7 +105,7 @@ def open_journal(store: AnyStore, name: str) -> AnyJournal:
     """A journal that must exist."""
     names = store.journals()
     if name not in names:
-        where = store.path if isinstance(store, journal.Store) else "the daemon's store"
+        where = "the daemon's store" if isinstance(store, RemoteStore) else store.path
         raise NotFound(f"there is no journal {name!r} in {where}: it has {', '.join(names) or 'none'}")
     return store.journal(name)
 

@@ -143,7 +143,7 @@ def _serve(args: argparse.Namespace) -> None:
         at_end.callback(store.close)
         server = Server(
             store, unix=unix, tcp=places, tokens=None if args.trust_loopback else tokens, tls=tls, name=args.name, limits=limits,
-            connections_max=args.connections_max,
+            connections_max=args.connections_max, trust_loopback=args.trust_loopback,
         )  # fmt: skip
         server.start()
         if args.pid_file is not None:
@@ -152,10 +152,19 @@ def _serve(args: argparse.Namespace) -> None:
 
         def reload() -> str:
             found = _tokens(args)
+            if args.trust_loopback and found:
+                raise Invalid(
+                    f"there are {len(found)} identities now, and --trust-loopback lets everybody in without one, now as before: "
+                    "start the daemon without it, or take the identities away. With both it does not start again"
+                )
             if tls is not None and tls_files is not None:
                 reload_context(tls, tls_files)
-            server.reload(found)
-            return f"{len(found)} identities" + ("" if tls is None else ", certificates")
+            if args.trust_loopback:
+                who = "every user of this machine is let in (--trust-loopback)"
+            else:
+                server.reload(found)
+                who = f"{len(found)} identities"
+            return who + ("" if tls is None else ", certificates")
 
         Process(
             server, notify=Notify(os.environ), reload=reload, close=store.close, stop_s=limits.stop_ms / 1000,

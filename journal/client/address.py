@@ -4,7 +4,7 @@ Where a daemon is, as people write it.
     unix:PATH                    a Unix socket
     tcp://HOST:PORT              TCP; without TLS on the loopback only, since the secret of a token is all that protects it
     tls://HOST:PORT              TCP with TLS
-    PATH                         a store: the socket that its daemon has in it
+    PATH                         a store: wherever its daemon listens (journal.client.finding), else the socket in it
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ class Address(NamedTuple):
             return f"unix:{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.kind}://{host}:{self.port}"
+
+
+def store_of(written: str | os.PathLike[str]) -> str | None:
+    """The path of the store that somebody wrote; None: it is an address."""
+    text = os.fspath(written) if isinstance(written, os.PathLike) else written
+    is_path = type(text) is str and text and not text.startswith("unix:") and "://" not in text
+    return os.path.abspath(text) if is_path else None
 
 
 def parse_address(written: str | os.PathLike[str]) -> Address:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from journal.client.address import Address
 from journal.client.options import Options
-from journal.errors import AccessDenied, FrameError, JournalError, VersionUnsupported
+from journal.errors import AccessDenied, Busy, FrameError, JournalError, VersionUnsupported
 
 _FATAL = AccessDenied, VersionUnsupported, FrameError
 """Before the welcome: trying again would come to the same."""
@@ -18,7 +18,7 @@ class Comeback:
         """When the next attempt is due."""
         self.reason = ""
         """Why it was given up."""
-        self._address = address
+        self.address = address
         self._backoff = options.backoff
         self._patience_ms = options.wait_ms
         self._attempts = 0
@@ -43,10 +43,17 @@ class Comeback:
         self.at = now + wait
         if self.at - self._lost_at <= self._patience_ms:
             return True
-        self.reason = (
-            f"there is no daemon at {self._address} ({_text(error)}; {self._attempts} attempts in {now - self._lost_at} ms): start it "
-            "(journal serve), give connect() another address, or a longer wait= or backoff="
-        )
+        tried = f"({_text(error)}; {self._attempts} attempts in {now - self._lost_at} ms)"
+        if isinstance(error, Busy):
+            self.reason = (
+                f"the daemon at {self.address} takes no further connection {tried}: close some, have it take more "
+                "(--connections-max), or give connect() a longer wait= or backoff="
+            )
+        else:
+            self.reason = (
+                f"there is no daemon at {self.address} {tried}: start it (journal serve), give connect() another address, or a "
+                "longer wait= or backoff="
+            )
         self.forget()
         return False
 

@@ -86,9 +86,13 @@ def _claimed_many(journal: str, n: int, how: dict[str, Any], durability: str | N
     found: list[LeaseRow] = []
     while len(found) < n:
         wanted = min(n - len(found), LIST_MAX)
-        claimed: Claimed = yield call(
-            "CLAIM_MANY", journal, _read_claims, n=wanted, **how, durability=durability
-        )._replace(undo=partial(_undo, journal))
+        asking = call("CLAIM_MANY", journal, _read_claims, n=wanted, **how, durability=durability)
+        try:
+            claimed: Claimed = yield asking._replace(undo=partial(_undo, journal))
+        except JournalError:
+            if not found:
+                raise
+            break  # what there is already is the caller's; who claims on meets the error again
         found += claimed.leases
         if len(claimed.leases) < wanted:
             break

@@ -5,7 +5,8 @@ Whoever asks sends on its own thread. Then one of those who wait reads, for all 
 its own answer is there another one goes on reading. No other thread is in between, so a call costs two system calls.
 
 L1  A call ends: with its answer, its timeout, or ConnectionLost.
-L2  What nobody has waited for to its end is undone when its answer comes: a claim is given back.
+L2  What nobody has waited for to its end (a timeout, an interrupt) is undone: a claim is given back. If need be on another connection,
+    where it is asked again (journal.client.shared, J5).
 L3  What a stopping daemon refused is asked again, of its successor: it was not done.
 L4  What is about a subscription is asked on the connection that has it, or not at all: on another one its number is somebody else's.
 L5  A subscription ends with its connection, so that making it once more is harmless.
@@ -18,8 +19,8 @@ from time import monotonic_ns
 from typing import Any, TypeVar
 
 from journal.client import keeping
-from journal.client.call import Call, Undo
-from journal.client.shared import NEAR_MS, Shared, now_ms
+from journal.client.call import Call
+from journal.client.shared import NEAR_MS, Shared, _ignore, now_ms
 from journal.client.sockets import LOOPBACK
 from journal.client.turn import turns
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
@@ -29,6 +30,8 @@ from journal.net.client_state import Asked
 R = TypeVar("R")
 STOPPING_S = 0.05
 """How often a daemon that takes nothing new is asked again."""
+SETTLE_S = 1.0
+"""How long closing waits for what is being undone. A daemon that answers at all does so in milliseconds; one that hangs keeps nobody."""
 
 
 class Link(Shared):
@@ -64,6 +67,8 @@ class Link(Shared):
             waiter = Waiter(by)
         if timeout_ms is not None and timeout_ms <= NEAR_MS:
             waiter.is_near = True
+        if call.undo is not None:
+            waiter.undo = call.undo
         with self._lock:
             if self._trouble is not None:
                 raise self._trouble
@@ -83,7 +88,7 @@ class Link(Shared):
             self._wait(waiter)
         except BaseException:
             with self._lock:
-                self._abandon(asked, waiter, call.undo)
+                self._abandon(asked, waiter)
             raise
         if waiter.error is not None:
             raise waiter.error
@@ -127,18 +132,20 @@ class Link(Shared):
             if waiter.error is not None:
                 raise waiter.error
 
-    def _abandon(self, asked: Asked, waiter: Waiter, undo: Undo | None) -> None:
+    def _abandon(self, asked: Asked, waiter: Waiter) -> None:
         """Under the lock: nobody waits for an answer any more (L2)."""
-
-        def later(result: Any, error: JournalError | None) -> None:
-            if error is None and undo is not None:
-                self._owed.extend(undo(result))
-
         if waiter.is_done:
-            later(waiter.result, waiter.error)
+            self._undo(waiter.undo, waiter.result, waiter.error)
             self._pay(now_ms())
         elif asked.id in self._waiting:
-            self._waiting[asked.id] = Posted(later)
+            if not asked.is_sent:
+                self._session.forget(asked)
+                self._tell(asked.id, None, None)
+            elif waiter.undo is None:
+                self._waiting[asked.id] = Posted(_ignore)
+            else:
+                asked.abandon()
+                self._owe_undo(asked.id, waiter.undo)
 
     # -- what is pushed -----------------------------------------------------------------------------------------------
 
@@ -232,7 +239,8 @@ class Link(Shared):
         return self._trouble is not None
 
     def close(self) -> None:
-        """End the connection. Who waits is told; closing twice is fine."""
+        """End the connection. Who waits is told; what is being undone has a moment (J5). Closing twice is fine."""
+        self._wait_settled(SETTLE_S)
         with self._lock:
             if self._trouble is not None:
                 return

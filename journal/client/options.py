@@ -80,6 +80,8 @@ def options_of(
     limits: Limits,
 ) -> Options:
     """The options of a client, from what its program gave."""
+    if token is not None and not isinstance(token, str):
+        raise Invalid(f"the token is a {type(token).__name__} (not shown): it must be a text, identity:secret")
     if token is not None:
         if identity is not None or secret is not None:
             raise Invalid("give a token, or an identity and its secret, not both")
@@ -92,6 +94,8 @@ def options_of(
         raise Invalid(f"tls is {tls!r}: it must be an ssl.SSLContext")
     if backoff is not None and not isinstance(backoff, Backoff):
         raise Invalid(f"backoff is {backoff!r}: it must be a journal.client.options.Backoff")
+    if not isinstance(limits, Limits):
+        raise Invalid(f"limits is {limits!r}: it must be a Limits of journal.net.limits")
     return Options(
         identity="" if identity is None else checked(identity, PLACE, "identity", "letters, digits, _ . and -"),
         secret=None if secret is None else _secret_bytes(secret),
@@ -114,11 +118,13 @@ def _poll_ms(poll: DurationLike) -> int:
 
 def _secret_bytes(secret: bytes | str) -> bytes:
     try:
-        raw = bytes.fromhex(secret) if isinstance(secret, str) else bytes(secret)
+        raw: object = bytes.fromhex(secret) if isinstance(secret, str) else secret
     except ValueError:
+        raw = b""
+    if not isinstance(raw, (bytes, bytearray)):  # bytes(20) would be twenty zeros
         raw = b""
     if not SECRET_BYTES_MIN <= len(raw) <= SECRET_BYTES_MAX:
         raise Invalid(
             f"the secret is not {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, or their hexadecimal digits (not shown)"
         )
-    return raw
+    return bytes(raw)

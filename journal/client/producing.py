@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from journal.client.call import Call, Steps, as_it_is, call
@@ -16,11 +17,13 @@ from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.errors import Invalid, JournalError
 from journal.net.commands import COMMANDS
+from journal.net.frames import TooLong
 from journal.net.limits import DEFAULT, LIST_MAX
+from journal.net.shown import shown
 from journal.net.values import COLUMNS, deleted_from, result_from
 
 GROUP_BYTES = DEFAULT.frame_bytes_max * 3 // 4
-"""What of a group is sent in one frame, by a guess that is never too low for what it leaves free."""
+"""What of a group is sent in one frame, by a guess that is never too low for what it leaves free. Where frames are smaller it is halved."""
 _ITEM_BYTES = 160
 """The names and numbers of one item."""
 _PUT = COMMANDS["PUT"]
@@ -287,10 +290,31 @@ def _sent(
 ) -> Steps[list[Any]]:
     results: list[Any] = [None] * len(items)
     for places, part in parts(items, item_of, results):
-        answers = yield call(command, journal, as_it_is, **{name: part}, **more)
-        for place, answer in zip(places, answers, strict=True):
-            results[place] = read(answer)
+        yield from _sent_part(partial(call, command, journal, as_it_is, **more), name, places, part, read, results)
     return results
+
+
+def _sent_part(
+    ask: Callable[..., Call[Any]],
+    name: str,
+    places: list[int],
+    part: list[dict[str, Any]],
+    read: Callable[[Any], Any],
+    results: list[Any],
+) -> Steps[None]:
+    """Send a part of a group. Frames may be smaller than was guessed: then in halves, down to the item that fits into none."""
+    try:
+        answers = yield ask(**{name: part})
+    except TooLong as e:
+        if len(part) == 1:
+            results[places[0]] = Invalid(f"the entry {shown(part[0].get('key'))} fits into no frame: {e}")
+            return
+        half = len(part) // 2
+        for cut in (slice(half), slice(half, None)):
+            yield from _sent_part(ask, name, places[cut], part[cut], read, results)
+        return
+    for place, answer in zip(places, answers, strict=True):
+        results[place] = read(answer)
 
 
 def parts(

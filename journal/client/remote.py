@@ -14,6 +14,7 @@ from journal.client.heartbeat import Heart
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
+from journal.errors import JournalError
 
 R = TypeVar("R")
 
@@ -33,7 +34,12 @@ class Remote:
         try:
             call = next(steps)
             while True:
-                call = steps.send(self._ask(call))
+                try:
+                    answer = self._ask(call)
+                except JournalError as e:
+                    call = steps.throw(e)  # it may have something to return all the same
+                else:
+                    call = steps.send(answer)
         except StopIteration as e:
             result: R = e.value
             return result

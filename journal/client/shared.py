@@ -5,6 +5,9 @@ J1  `_lock` guards everything here, and is never held while a thread waits for b
 J2  While somebody waits there is one reader, and only the reader receives and connects. A socket is not closed under it: it is interrupted.
 J3  Whoever waits is told: the answer, that its time is over, or that no daemon was found for as long as the backoff says.
 J4  What was sent is sent again only as the session allows it (journal.net.client_state); else it fails with ConnectionLost.
+J5  What is to be undone is asked for until it is known what it came to, over as many connections as that takes, and then undone: by a
+    thread that ends when it is settled, or when there is no daemon for as long as the backoff says. Then the next connection goes on with
+    it. A daemon that was restarted does not know of it any more.
 """
 
 from __future__ import annotations
@@ -15,19 +18,31 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
 from typing import Any
 
 from journal.client.address import Address
-from journal.client.call import Call
+from journal.client.call import Call, Undo
 from journal.client.comeback import Comeback, is_fatal
+from journal.client.finding import daemon_of
 from journal.client.opening import Insecure, open_wire
 from journal.client.options import Options
 from journal.client.sockets import LOOK_S, Wire
 from journal.client.waiting import Inbox, Posted, Waiter
-from journal.errors import AccessDenied, ConnectionLost, ForkedStore, JournalError, StorageError, TimedOut
+from journal.errors import (
+    AccessDenied,
+    Busy,
+    ConnectionLost,
+    ForkedStore,
+    JournalError,
+    Stopping,
+    StorageError,
+    TimedOut,
+)
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
+from journal.net.command import Retry
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
 
 NEAR_MS = LOOK_S * 2000
@@ -41,8 +56,10 @@ def now_ms() -> int:
 class Shared:
     """See the module."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: Address, options: Options, store: str | None = None) -> None:
+        """`store`: its path, where the address is looked up again for each connection."""
         self.address = address
+        self._store = store
         self.options = options
         self.first: Call[Any] | None = None
         """What to ask first on each further connection."""
@@ -66,6 +83,12 @@ class Shared:
         """Of those, who waits until it may ask."""
         self._owed: deque[Call[Any]] = deque()
         """What is to be asked as soon as there is room, and nobody waits for."""
+        self._owed_next: list[Call[Any]] = []
+        """Of that, what this daemon takes no more: for its successor."""
+        self._debts: set[int] = set()
+        """Requests that nobody waits for, and that must come to an end (J5)."""
+        self._settling: tuple[Waiter, threading.Thread] | None = None
+        """Who sees to that."""
         self._inboxes: dict[int, Inbox] = {}
         """Of the subscriptions of this connection."""
         self._has_reader = False
@@ -79,6 +102,8 @@ class Shared:
         """Under the lock: send a request, or leave it for the connection to come."""
         asked = self._session.ask_formed(call.command, call.journal, call.parameters, by)
         self._waiting[asked.id] = told
+        if call.undo is not None:
+            asked.outlives = True
         connection = self._connection
         if connection is not None and connection.state is State.READY:
             assert self._wire is not None
@@ -97,7 +122,54 @@ class Shared:
         session = self._session
         while self._owed and len(session.asked) < session.in_flight_max and self._trouble is None:
             call = self._owed.popleft()
-            self._send(call, Posted(_ignore), None, now)
+            self._debts.add(self._send(call, Posted(partial(self._paid, call)), None, now).id)
+
+    def _paid(self, call: Call[Any], result: Any, error: JournalError | None) -> None:
+        """What nobody waits for is asked once more when nobody knows whether it was done: all of it comes to the same twice."""
+        if call.command.retry is not Retry.CONNECTION:
+            if isinstance(error, Stopping):
+                self._owed_next.append(call)
+            elif isinstance(error, ConnectionLost):
+                self._owed.append(call)
+
+    # -- undoing ------------------------------------------------------------------------------------------------------
+
+    def _owe_undo(self, number: int, undo: Undo) -> None:
+        """Under the lock: nobody waits for a request any more, and what it comes to must be undone (J5)."""
+        self._waiting[number] = Posted(partial(self._undo, undo))
+        self._debts.add(number)
+        if self._settling is None:
+            waiter = Waiter(None)
+            thread = threading.Thread(target=self._settle, args=(waiter,), name="journal-undo", daemon=True)
+            self._settling = waiter, thread
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter ends
+                self._settling = None
+
+    def _undo(self, undo: Undo | None, result: Any, error: JournalError | None) -> None:
+        if error is None and undo is not None:
+            self._owed.extend(undo(result))
+
+    def _settle(self, waiter: Waiter) -> None:
+        """The thread: a caller as any other, that reads for all while it waits."""
+        with self._lock:
+            if not waiter.is_done:
+                self._sit(waiter)
+        self._wait(waiter)
+
+    def _end_settling(self) -> None:
+        """Under the lock: nothing is left to be undone, or nothing can be."""
+        if self._settling is not None:
+            waiter, _ = self._settling
+            self._settling = None
+            waiter.end()
+
+    def _wait_settled(self, seconds: float) -> None:
+        """Wait for what is being undone, so long at most."""
+        settling = self._settling
+        if settling is not None:
+            settling[1].join(seconds)
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
@@ -197,7 +269,7 @@ class Shared:
             if type(event) is Answered:
                 self._tell(event.id, event.result, None)
             elif type(event) is Failed:
-                self._tell(event.id, None, event.error)
+                self._failed(event)
             elif type(event) is Pushed:
                 inbox = self._inboxes.get(event.subscription)
                 if inbox is not None:
@@ -208,6 +280,8 @@ class Shared:
                 self._ended(event.error, now)
         if self._owed:
             self._pay(now)
+        if self._settling is not None and not (self._debts or self._owed or self._owed_next):
+            self._end_settling()
         connection = self._connection
         if connection is not None and connection.outgoing:
             self._flush(now)
@@ -216,14 +290,25 @@ class Shared:
         told = self._waiting.pop(number, None)
         if told is not None:
             told.end(result, error)
+        if self._debts:
+            self._debts.discard(number)
         if self._rooms:
             self._rooms.pop(0).end()
+
+    def _failed(self, event: Failed) -> None:
+        """A request has failed; or its time is over, and it is still to be known what it came to (J5)."""
+        told = self._waiting.get(event.id)
+        self._tell(event.id, None, event.error)
+        if isinstance(told, Waiter) and told.undo is not None and event.id in self._session.asked:
+            self._owe_undo(event.id, told.undo)
 
     def _welcomed(self) -> None:
         self._is_welcome = True
         self._comeback.welcome()
         if self.first is not None:
             self._owed.appendleft(self.first)
+        self._owed.extend(self._owed_next)
+        self._owed_next.clear()
 
     def _ended(self, error: JournalError | None, now: int) -> None:
         """Under the lock: the connection is over; the reader makes another one, if somebody waits."""
@@ -265,6 +350,8 @@ class Shared:
             with self._lock:
                 self._tick(now_ms(), mine)
             return
+        if self._store is not None:
+            self.address = self._comeback.address = daemon_of(self._store)
         try:
             wire = open_wire(self.address, self.options, None if mine.by is None else mine.by - now)
         except Insecure as e:
@@ -293,7 +380,8 @@ class Shared:
     def _missed(self, error: BaseException | None, now: int) -> None:
         """Under the lock: an attempt was in vain; there is another one, or all are told (J3)."""
         if not self._comeback.missed(error, now, random.random()):
-            self._give_up(self._comeback.reason, None)
+            reason = self._comeback.reason
+            self._give_up(reason, Busy(reason) if isinstance(error, Busy) else None)
 
     def _give_up(self, reason: str, error: JournalError | None) -> None:
         """Under the lock: tell all who wait. What was never sent fails with `error`, if there is one."""
@@ -304,7 +392,9 @@ class Shared:
         rooms, self._rooms = self._rooms, []
         for waiter in rooms:
             waiter.end(error=error or ConnectionLost(reason))
-        self._owed.clear()
+        for call in [call for call in self._owed if call.command.retry is Retry.CONNECTION]:
+            self._owed.remove(call)
+        self._end_settling()
 
     def _after_fork_in_child(self) -> None:
         """Whoever held a lock is not here, and the connection is the parent's."""
@@ -316,6 +406,8 @@ class Shared:
         self._waiting.clear()
         self._followers.clear()
         self._rooms.clear()
+        self._debts.clear()
+        self._settling = None
         self._has_reader = False
         self._read_from = None
         self.on_end.clear()

@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from journal.client import keeping
-from journal.client.address import parse_address
+from journal.client.address import parse_address, store_of
 from journal.client.ear import Ear
+from journal.client.finding import daemon_of
 from journal.client.heartbeat import TIMEOUT_MS, Heart
 from journal.client.journal import RemoteJournal
 from journal.client.link import Link
@@ -40,7 +41,8 @@ def connect(
     """
     Connect to a daemon, and use its store as if it were opened here.
 
-    address    "unix:PATH", "tcp://HOST:PORT", "tls://HOST:PORT", or the path of a store whose daemon runs
+    address    "unix:PATH", "tcp://HOST:PORT", "tls://HOST:PORT", or the path of a store whose daemon runs,
+               wherever that listens
     identity   who this is, with its secret (bytes or hexadecimal digits); or both as token="identity:secret". None: the
                system vouches, on the daemon's own Unix socket
     name       under which this program is known and claims, unless a call says otherwise; None: the identity
@@ -54,10 +56,12 @@ def connect(
         identity=identity, secret=secret, token=token, name=name, timeout=timeout, wait=wait, poll=poll, backoff=backoff,
         tls=tls, limits=limits,
     )  # fmt: skip
-    where = parse_address(address)
+    where, path = parse_address(address), store_of(address)
+    if path is not None:
+        where = daemon_of(path)
     if tls is not None and where.kind != "tls":
         raise Invalid(f"{where} is an address without TLS, and tls= is given: write tls://HOST:PORT, or leave tls out")
-    link = Link(where, options)
+    link = Link(where, options, path)
     store = RemoteStore(Heart(link))
     try:
         store._heart.beat(options.wait_ms + TIMEOUT_MS)

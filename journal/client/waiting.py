@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from journal.client.call import Undo
 from journal.errors import JournalError
 
 
@@ -26,6 +27,8 @@ class Waiter:
     """Held until there is news; only who does not read has one."""
     result: Any = None
     error: JournalError | None = None
+    undo: Undo | None = None
+    """What to do with an answer that it has not waited for."""
 
     def __init__(self, by: int | None) -> None:
         self.by = by

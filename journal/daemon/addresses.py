@@ -3,13 +3,14 @@ Where a daemon listens on TCP, and whether it may.
 
 A1  A bind that other machines can reach has tokens and TLS, or there is none: what is not plainly loopback counts as reachable.
 A2  A name is looked up once, and bound is what was checked: another answer later changes nothing.
+A3  On TCP without tokens every user of the machine may do everything. That is said, or there is none.
 """
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -71,6 +72,33 @@ def _addresses_of(host: str, port: int) -> list[IPv4Address | IPv6Address]:
 def _is_loopback(address: IPv4Address | IPv6Address) -> bool:
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
+
+
+def checked_places(tcp: object) -> list[tuple[str, int]]:
+    """What a program has given as places to listen on."""
+    if not isinstance(tcp, Iterable) or isinstance(tcp, (str, bytes)):
+        raise Invalid(f"tcp is {shown(tcp)}: it must be a list of hosts and ports, e.g. [('127.0.0.1', 7070)]")
+    places = []
+    for each in tcp:
+        if not isinstance(each, (tuple, list)) or len(each) != 2:
+            raise Invalid(
+                f"{shown(each)} in tcp is no place to listen: give a host and a port, e.g. ('127.0.0.1', 7070)"
+            )
+        places.append((each[0], each[1]))
+    return places
+
+
+def check_consent(*, has_places: bool, has_tokens: bool, trust_loopback: object) -> None:
+    """Nobody lets every user of the machine in without knowing it (A3)."""
+    if type(trust_loopback) is not bool:
+        raise Invalid(f"trust_loopback is {trust_loopback!r}: it must be True or False")
+    if trust_loopback and (has_tokens or not has_places):
+        raise Invalid("trust_loopback is for tcp= without tokens: leave it out")
+    if has_places and not has_tokens and not trust_loopback:
+        raise Invalid(
+            "over TCP nobody can be told from anybody else without tokens: give tokens= (read_tokens of "
+            "journal.daemon.tokenfile), or say trust_loopback=True: then every user of this machine may do everything"
+        )
 
 
 def checked_binds(places: Sequence[tuple[str, int]], *, has_tokens: bool, has_tls: bool) -> list[Bind]:

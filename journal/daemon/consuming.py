@@ -27,7 +27,7 @@ from journal.engine.order import Order
 from journal.engine.ranges import Ranges
 from journal.errors import Invalid, JournalError, LeaseLost
 from journal.net.auth import Grant
-from journal.net.shown import shown
+from journal.net.shown import shown, told
 
 log = logging.getLogger("journal.daemon")
 
@@ -153,7 +153,7 @@ def give_back(journal: Journal, leases: list[Any]) -> None:
         except LeaseLost:
             continue  # it is free already
         except JournalError as e:  # it will be when its time is over
-            log.warning("not_given_back journal=%s error=%s", journal.name, shown(str(e)))
+            log.warning("not_given_back journal=%s error=%s", journal.name, told(e))
 
 
 def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:

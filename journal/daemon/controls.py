@@ -1,16 +1,25 @@
-"""The commands about the daemon itself: PING, STATUS, STOP."""
+"""
+The commands about the daemon itself: PING, STATUS, STOP.
+
+O1  A clock that is off raises the flag "drift", as an embedded one does: on the journal that its program named last, and as soon as it has
+    named one. The log has it at once.
+O2  What is known of a clock goes when the last connection under its name does.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from journal.core.drift import Sample
 from journal.daemon.peer import Peer
+from journal.daemon.served import known
+from journal.engine.peers import FLAG
 from journal.net.command import Role
-from journal.net.shown import shown
+from journal.net.shown import told
 
 if TYPE_CHECKING:
     from journal.daemon.server import Server
@@ -24,6 +33,12 @@ class Controls:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._since = server.store._time.now()
+        self._reporting: dict[Peer, str] = {}
+        """Who tells us of its clock, and under which name."""
+        self._names: Counter[str] = Counter()
+        """How many of them there are under each."""
+        self._news: dict[str, str] = {}
+        """By the same names, what a person is still to be told (O1)."""
         server.hub.own |= {"PING": self._ping, "STATUS": self._status, "STOP": self._stop}
         server.hub.on_end.append(self._ended)
 
@@ -37,13 +52,28 @@ class Controls:
         return {"received": now, "answered": now}
 
     def _drifts(self, peer: Peer, sample: Sample) -> None:
-        message = self._server.store._peers.add(_who(peer), sample)
+        who = _who(peer)
+        if self._reporting.get(peer) != who:
+            self._ended(peer)  # it has another name now
+            self._reporting[peer] = who
+            self._names[who] += 1
+        message = self._server.store._peers.add(who, sample)
         if message is not None:
-            log.warning("drift peer=%s message=%s", peer.name, shown(message))
+            log.warning("drift peer=%s message=%s", peer.name, told(message))
+            self._news[who] = message
+        if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
+            # Beside the others: a flag is written and synced as any change.
+            self._server.hub.work(partial(served.journal.raise_flag, FLAG, self._news.pop(who)))
 
     def _ended(self, peer: Peer) -> None:
-        if peer.connection.grant.roles:
-            self._server.store._peers.forget(_who(peer))
+        who = self._reporting.pop(peer, None)
+        if who is None:
+            return
+        self._names[who] -= 1
+        if not self._names[who]:  # O2
+            del self._names[who]
+            self._news.pop(who, None)
+            self._server.store._peers.forget(who)
 
     def _status(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         server, hub = self._server, self._server.hub

@@ -16,7 +16,7 @@ from journal.daemon.feeds import OpenFeed
 from journal.daemon.peer import Peer, steady_ms
 from journal.daemon.served import served_of
 from journal.errors import ConnectionLost, JournalError, NotFound
-from journal.net.shown import shown
+from journal.net.shown import told
 from journal.net.values import error_to
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Feeding:
             try:
                 items, is_end = found.feed.ready(room)
             except JournalError as e:
-                log.warning("feed_ended peer=%s error=%s", found.peer.name, shown(str(e)))
+                log.warning("feed_ended peer=%s error=%s", found.peer.name, told(e))
                 found.last = [error_to(e)]
             else:
                 found.last = [None] if is_end else None

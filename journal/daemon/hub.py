@@ -34,7 +34,7 @@ from journal.errors import Invalid, JournalError
 from journal.net.auth import Grant
 from journal.net.events import Requested
 from journal.net.server_state import ServerConnection
-from journal.net.shown import shown
+from journal.net.shown import shown, told
 
 log = logging.getLogger("journal.daemon")
 
@@ -93,6 +93,8 @@ class Hub:
         number, command, name, parameters = event
         connection = peer.connection
         deferred.has_company = self.loop.crowd > 1 or self.settling.count > 0
+        if name:
+            peer.journal = name
         try:
             handler = FAST.get(command.name)
             if handler is not None and (served := known(self.store, name)) is not None:
@@ -230,7 +232,7 @@ class Hub:
         try:
             make()
         except JournalError as e:
-            log.warning("work_failed error=%s", shown(str(e)))
+            log.warning("work_failed error=%s", told(e))
         except Exception:
             log.exception("work_failed")
 
@@ -306,7 +308,7 @@ class Hub:
         if error is None:
             log.info("peer_left peer=%s", peer.name)
         else:
-            log.warning("peer_ended peer=%s error=%s", peer.name, shown(str(error)))
+            log.warning("peer_ended peer=%s error=%s", peer.name, told(error))
         for function in self.on_end:
             function(peer)
 

@@ -3,6 +3,8 @@ The commands of those who keep a store: flags, buried entries, generations, feed
 
 V1  What is read of many journals, or may be long, is cut to what a frame holds, and says so.
 V2  A journal is made by DECLARE, and by nothing else.
+V3  Who may see some journals is told of no others, whatever is asked of the whole store. What merged journals have together goes by the
+    name MERGED: it is for those who may see that.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from journal.core.views import Flag
 from journal.daemon import reading
 from journal.daemon.columns import generations_columns
 from journal.daemon.served import Served, room_of, served_of
+from journal.engine import check as checks
 from journal.engine.store import Store
-from journal.errors import NotFound
+from journal.errors import AccessDenied, NotFound
 from journal.net.auth import Grant
 from journal.net.limits import LIST_MAX
 from journal.net.shown import shown
@@ -94,13 +97,18 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def merged(store: Store, given: dict[str, Any], grant: Grant) -> Any:
-    """MERGED."""
+    """MERGED (V3)."""
+    if not grant.may_see(MERGED):
+        raise AccessDenied(
+            f"{shown(grant.identity)} has no right to what all merged journals have together: its token needs {MERGED} or * "
+            "among its journals"
+        )
     return to_map(store.merged(**_settings(given)).settings)
 
 
 def flags(store: Store, given: dict[str, Any], grant: Grant) -> Any:
-    """FLAGS; their messages are cut where they would fill a frame (V1)."""
-    found = store.flags()[:LIST_MAX]
+    """FLAGS; their messages are cut where they would fill a frame (V1, V3)."""
+    found = [flag for flag in store.flags() if grant.may_see(flag.journal)][:LIST_MAX]
     room = room_of(store)
     wire = [flag_to(flag) for flag in found]
     if len(msgpack.packb(wire)) > room:
@@ -120,8 +128,8 @@ def lower(store: Store, given: dict[str, Any], grant: Grant) -> Any:
 
 
 def statistics(store: Store, given: dict[str, Any], grant: Grant) -> Any:
-    """STORE_STATISTICS; with `left_off`, the number of journals that a frame has no room for (V1)."""
-    found = store.statistics()
+    """STORE_STATISTICS; with `left_off`, the number of journals that a frame has no room for (V1, V3)."""
+    found = _seen(store.statistics(), grant)
     room = room_of(store) - len(msgpack.packb(found | {"journals": None}))
     journals: dict[str, Any] = found["journals"]
     kept: dict[str, Any] = {}
@@ -133,14 +141,36 @@ def statistics(store: Store, given: dict[str, Any], grant: Grant) -> Any:
     return found | {"journals": kept} | ({"left_off": len(journals) - len(kept)} if len(kept) < len(journals) else {})
 
 
+def _seen(found: dict[str, Any], grant: Grant) -> dict[str, Any]:
+    """Of the statistics, what the identity may see (V3)."""
+    if "*" in grant.journals:
+        return found
+    merged: dict[str, Any] | None = found["merged"]
+    if merged is not None and not grant.may_see(MERGED):
+        merged = {"counts": {name: count for name, count in merged["counts"].items() if grant.may_see(name)}}
+    journals = {name: each for name, each in found["journals"].items() if grant.may_see(name)}
+    return found | {"journals": journals, "merged": merged}
+
+
 def checkpoint(store: Store, given: dict[str, Any], grant: Grant) -> Any:
     """CHECKPOINT."""
     store.checkpoint()
 
 
+def _check_seen(store: Store, grant: Grant, is_deep: bool) -> list[str]:
+    """What Store.check finds, of what the identity may see (V3)."""
+    found: list[str] = []
+    for name in filter(grant.may_see, store._alone()):
+        found += checks.check(store.journal(name)._p, is_deep=is_deep)
+    if store._has_merged() and grant.may_see(MERGED):
+        found += checks.check(store.merged()._p, is_deep=is_deep)
+    return found
+
+
 def check(store: Store, given: dict[str, Any], grant: Grant) -> Any:
-    """CHECK; what a frame has no room for is counted (V1)."""
-    found = store.check(deep=given.get("deep") or False)
+    """CHECK; what a frame has no room for is counted (V1, V3)."""
+    is_deep = given.get("deep") or False
+    found = store.check(deep=is_deep) if "*" in grant.journals else _check_seen(store, grant, is_deep)
     room = room_of(store)
     kept: list[str] = []
     for text in found:

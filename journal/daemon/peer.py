@@ -21,7 +21,7 @@ from journal.daemon.loop import READ, WRITE, Timer
 from journal.net.events import Credited, Ended, Event, Opened, Requested, Superseded
 from journal.net.limits import Limits
 from journal.net.server_state import ServerConnection
-from journal.net.shown import shown
+from journal.net.shown import told
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -47,7 +47,7 @@ class Peer:
 
     __slots__ = (
         "_armed_at", "_hub", "_is_handshaking", "_is_tls", "_mask", "_shortest_ms", "_sock", "_timer", "connection", "host",
-        "is_closed", "is_slow", "name", "waiting",
+        "is_closed", "is_slow", "journal", "name", "waiting",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, sock: socket, connection: ServerConnection, *, host: str, name: str) -> None:
@@ -56,6 +56,8 @@ class Peer:
         """Where its datagrams may go."""
         self.name = name
         """For the log."""
+        self.journal = ""
+        """The one that it has named last."""
         self.waiting: deque[Requested] = deque()
         """Requests that came behind one that takes long, or when too much was unsent (N1)."""
         self.is_slow = False
@@ -97,7 +99,7 @@ class Peer:
             self._wait_for(WRITE)
             return False
         except OSError as e:
-            log.info("tls_refused peer=%s error=%s", self.name, shown(str(e)))
+            log.info("tls_refused peer=%s error=%s", self.name, told(e))
             self._is_handshaking = False
             self._hear(b"", steady_ms())
             return False

@@ -6,6 +6,7 @@ Whether the identity may act under an owner's name was checked with the paramete
 P1  A parameter that is null is one that was left out.
 P2  What is stored through a frame can be handed out in one: data that leaves no room for what a lease has besides is refused.
 P3  The reply to a group fits into a frame, whatever it came to: the messages of its errors are cut.
+P4  What is wrong with one item of a group is told of that item, in its place, and the others are put.
 """
 
 from __future__ import annotations
@@ -80,25 +81,30 @@ def create(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def put_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """PUT_MANY."""
-    results = served.wired.put_many(_puts(served, given["puts"]), durability=given.get("durability"))
-    return fitted(results, served.room)
+    puts, refused = _puts(served, given["puts"])
+    results = served.wired.put_many(puts, durability=given.get("durability"))
+    return fitted(_with(refused, results), served.room)
 
 
 def create_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CREATE_MANY."""
+    puts, refused = _puts(served, given["puts"])
     results = served.wired.create_many(
-        _puts(served, given["puts"]),
+        puts,
         is_repeatable=given.get("is_repeatable") or False,
         durability=given.get("durability"),
     )
-    return fitted(results, served.room)
+    return fitted(_with(refused, results), served.room)
 
 
-def _puts(served: Served, items: list[dict[str, Any]]) -> list[Put]:
+def _puts(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dict[int, Invalid]]:
+    """What is to be put; and by its place, in order, what is refused (P4)."""
     puts: list[Put] = []
-    for item in items:
+    refused: dict[int, Invalid] = {}
+    for place, item in enumerate(items):
         if len(item["data"]) > served.data_max:
-            raise _too_large(served, item)
+            refused[place] = _too_large(served, item)
+            continue
         priority = item.get("priority")
         put = Put(item.get("key"), item["data"], priority=_DEFAULT if priority is None else priority)
         if len(item) > 2:
@@ -106,7 +112,14 @@ def _puts(served: Served, items: list[dict[str, Any]]) -> list[Put]:
             if options != _USUAL:
                 put.options = PutOptions(*options)
         puts.append(put)
-    return puts
+    return puts, refused
+
+
+def _with(refused: dict[int, Invalid], results: list[PutResult | JournalError]) -> list[PutResult | JournalError]:
+    """What all items of a group came to, those that were refused in their places."""
+    for place, error in refused.items():
+        results.insert(place, error)
+    return results
 
 
 def move(served: Served, given: dict[str, Any], grant: Grant) -> Any:

@@ -4,7 +4,7 @@ The server: binds, accepts, stops. `journal serve` runs one for a store, `store.
 V1  One thread serves all connections (journal.daemon.hub). `stop`, `reload` and `join` may be called from any thread, `stop` also from a
     signal handler.
 V2  Who may connect is decided before a byte is read: on the store's own socket the system says who the peer is; elsewhere a token must
-    be proved, unless there are none and the peer is of this machine.
+    be proved, unless there are none, the peer is of this machine, and the program has said that this is enough (`trust_loopback`).
 V3  A stop takes nothing new, answers what is in flight, and ends after `timeout_s` at the latest. What was not answered is as unknown to
     its client as after any broken connection, and no worse.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypedDict
 
-from journal.daemon.addresses import Bind, checked_binds, place
+from journal.daemon.addresses import Bind, check_consent, checked_binds, checked_places, place
 from journal.daemon.controls import Controls
 from journal.daemon.credentials import credentials_of, vouched
 from journal.daemon.feeding import Feeding
@@ -44,6 +44,7 @@ from journal.net.handshake import Daemon
 from journal.net.limits import DEFAULT, HELLO_BYTES_MAX, Limits
 from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
+from journal.net.shown import shown, told
 from journal.net.tokens import Token
 
 log = logging.getLogger("journal.daemon")
@@ -62,6 +63,7 @@ class ServeOptions(TypedDict, total=False):
     unix: str | os.PathLike[str] | bool
     tcp: Sequence[tuple[str, int]]
     tokens: Mapping[str, Token] | None
+    trust_loopback: bool
     tls: ssl.SSLContext | None
     name: str
     limits: Limits
@@ -78,6 +80,7 @@ class Server:
         unix: str | os.PathLike[str] | bool = True,
         tcp: Sequence[tuple[str, int]] = (),
         tokens: Mapping[str, Token] | None = None,
+        trust_loopback: bool = False,
         tls: ssl.SSLContext | None = None,
         name: str = "journal",
         limits: Limits = DEFAULT,
@@ -88,9 +91,24 @@ class Server:
         tcp     hosts and ports to listen on; port 0: any that is free
         tokens  who may connect (journal.net.tokens); None: whoever the system vouches for
         tls     for all TCP connections
+        trust_loopback  needed for TCP without tokens: every user of this machine may do everything
         """
         if type(connections_max) is not int or connections_max < 1:
             raise Invalid(f"connections_max is {connections_max!r}: it must be an int of at least 1")
+        if not isinstance(limits, Limits):
+            raise Invalid(f"limits is {shown(limits)}: it must be a Limits of journal.net.limits")
+        if tokens is not None and not isinstance(tokens, Mapping):
+            raise Invalid(
+                f"tokens is {shown(tokens)}: it must be a map, e.g. what read_tokens of journal.daemon.tokenfile gives"
+            )
+        if tls is not None and not isinstance(tls, ssl.SSLContext):
+            raise Invalid(
+                f"tls is {shown(tls)}: it must be an ssl.SSLContext, e.g. server_context(…) of journal.net.tls"
+            )
+        if not isinstance(unix, (bool, str, os.PathLike)):
+            raise Invalid(f"unix is {shown(unix)}: it must be True, False or a path")
+        self._tcp = checked_places(tcp)
+        self._trusts_loopback = trust_loopback
         self.store = store
         self.addresses: list[str] = []
         """Where it listens, as `journal.connect` takes them."""
@@ -111,7 +129,6 @@ class Server:
         self._is_token_needed = tokens is not None
         self._unix_path = store.path / SOCKET if unix is True else None if unix is False else Path(unix)
         self._unix: UnixSocket | None = None
-        self._tcp = list(tcp)
         self._tls = tls
         self._limits = limits
         self._connections_max = connections_max
@@ -144,7 +161,12 @@ class Server:
         return self._is_over.wait(timeout_s)
 
     def reload(self, tokens: Mapping[str, Token]) -> None:
-        """Other tokens from now on. Connections of identities that are gone or have changed end."""
+        """Other tokens from now on. Connections of identities that are gone or have changed end. Not of one that asks for none."""
+        if not self._is_token_needed:
+            raise Invalid(
+                "this server was started without tokens, and lets in who needs none: tokens would keep nobody out. Stop it, and "
+                "start it with tokens"
+            )
         self.loop.call(partial(self._reload, dict(tokens)))
 
     def declared(self, name: str) -> None:
@@ -172,8 +194,15 @@ class Server:
     def _bind(self) -> None:
         if self.addresses:
             raise Invalid("this server was started before: make another one")
+        binds = checked_binds(self._tcp, has_tokens=self._is_token_needed, has_tls=self._tls is not None)
+        check_consent(has_places=bool(binds), has_tokens=self._is_token_needed, trust_loopback=self._trusts_loopback)
+        if any(other._unix_path == self._unix_path for other in self.store._servers if self._unix_path is not None):
+            raise Refused(
+                f"this process serves the store on {self._unix_path} already: stop that server, or give this one another "
+                "socket (unix=PATH, or unix=False and tcp=[…])"
+            )
         try:
-            for bind in checked_binds(self._tcp, has_tokens=self._is_token_needed, has_tls=self._tls is not None):
+            for bind in binds:
                 listening = _bind_tcp(bind)
                 self._listening.append(listening)
                 where = place(bind.host, listening.getsockname()[1])
@@ -216,7 +245,7 @@ class Server:
             try:
                 self._greet(sock, address)
             except (OSError, JournalError) as e:
-                log.warning("connection_refused reason=%s", e)
+                log.warning("connection_refused reason=%s", told(e))
                 self._refuse(sock, e)
 
     def _refuse(self, sock: socket.socket, error: Exception) -> None:

@@ -28,7 +28,7 @@ from journal.engine.store import Store
 from journal.errors import ConnectionLost, JournalError, NotFound, StoreClosed
 from journal.net.auth import Grant
 from journal.net.listen import ALL, COOKIE_BYTES, Datagram, Listeners
-from journal.net.shown import shown
+from journal.net.shown import shown, told
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -227,7 +227,7 @@ class Watching:
 
     def _failed(self, watched: Watched, error: JournalError) -> None:
         """A look failed: for good, or (a full disk) for now."""
-        log.warning("not_looked_at journal=%s error=%s", watched.name, shown(str(error)))
+        log.warning("not_looked_at journal=%s error=%s", watched.name, told(error))
         end = self._end_of(watched.served)
         if end is not None:
             self._end(watched, end)

@@ -342,7 +342,8 @@ class Store:
         """
         Serve this store to other processes, on a thread of its own, while this one goes on using it; it ends with the store.
 
-        The options are those of `journal.daemon.server.Server`: unix, tcp, tokens, tls, name, limits, connections_max.
+        The options are those of `journal.daemon.server.Server`: unix, tcp, tokens, trust_loopback, tls, name, limits,
+        connections_max. On TCP without tokens every user of this machine may do everything: say `trust_loopback=True`.
         """
         from journal.daemon.server import Server  # the daemon stands on the engine, and is there for who wants one
 

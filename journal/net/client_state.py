@@ -7,7 +7,8 @@ The client's end of a connection, without its socket: calls in, bytes out; bytes
 A `ClientSession` outlives its connections: it numbers the requests and keeps those that are not answered. When a connection ends, the
 program makes another one with the same session, and what can be asked again is asked again, in the old order and before anything new.
 
-R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost means that nobody knows what it came to.
+R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost means that nobody knows what it came to. One that must be
+    undone (`outlives`) is answered once more after it has failed for being late: with what it came to, when a daemon that knows it says so.
 R2  What was sent is sent again only when its command allows it (journal.net.command): always, by its key or token, or, to a daemon that
     has not been restarted, by its request id.
 R3  A client that has a secret talks only to a daemon that has it too.
@@ -38,6 +39,7 @@ from journal.net.command import Command, Retry
 from journal.net.commands import command_named
 from journal.net.events import Answered, Ended, Event, Failed, PingDue, Pushed, Welcomed
 from journal.net.frames import (
+    LARGER,
     LENGTH,
     Alive,
     Bye,
@@ -49,6 +51,7 @@ from journal.net.frames import (
     Prove,
     Push,
     Reply,
+    TooLong,
     Welcome,
     check_plain,
     whole_replies,
@@ -77,7 +80,7 @@ class State(Enum):
 class Asked:
     """A request that is not answered."""
 
-    __slots__ = ("by", "command", "data", "id", "is_sent", "parameters")
+    __slots__ = ("by", "command", "data", "id", "is_late", "is_sent", "outlives", "parameters")
 
     def __init__(
         self, number: int, command: Command, parameters: Mapping[str, Any], data: bytes, by: int | None
@@ -89,6 +92,14 @@ class Asked:
         self.by = by
         """When the program gives up on it."""
         self.is_sent = False
+        self.outlives = False
+        """Whether it must be known what it came to, also when nobody waits for it any more."""
+        self.is_late = False
+        """Nobody waits for it any more."""
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more, and what it came to is still wanted (R1)."""
+        self.by, self.is_late = None, True
 
 
 class ClientSession:
@@ -143,14 +154,12 @@ class ClientSession:
         events: list[Event] = [self._lose(number) for number in lost]
         for number in [number for number, asked in self.asked.items() if len(asked.data) - LENGTH.size > limit]:
             del self.asked[number]
-            events.append(
-                Failed(number, Invalid(f"the daemon takes frames of up to {limit} bytes: send less at a time"))
-            )
+            events.append(Failed(number, TooLong(f"the daemon takes frames of up to {limit} bytes: {LARGER}")))
         return events
 
     def give_up(self) -> list[Failed]:
-        """No connection will follow: everything fails; what was never sent as well."""
-        return [self._lose(number) for number in list(self.asked)]
+        """No connection will follow for now: everything fails that somebody waits for; what was never sent as well."""
+        return [self._lose(asked.id) for asked in list(self.asked.values()) if not asked.is_late]
 
     def late(self, now: int) -> list[Event]:
         """There is no connection: what the program does not wait for any longer fails."""
@@ -158,10 +167,18 @@ class ClientSession:
         return [self.time_out(asked) for asked in late]
 
     def time_out(self, late: Asked) -> Failed:
-        """A request was not answered in time."""
-        del self.asked[late.id]
+        """A request was not answered in time. What ends with its connection is undone by that."""
+        if late.is_sent and late.outlives and may_repeat(late.command.retry, is_same_daemon=True):
+            late.abandon()
+        else:
+            del self.asked[late.id]
         outcome = "whether it is done is unknown" if late.is_sent else "it was never sent"
         return Failed(late.id, TimedOut(f"{late.command.name} was not answered in time: {outcome}"))
+
+    def forget(self, asked: Asked) -> None:
+        """A request that was never sent is not wanted any more."""
+        assert not asked.is_sent
+        self.asked.pop(asked.id, None)
 
     def _lose(self, number: int) -> Failed:
         asked = self.asked.pop(number)

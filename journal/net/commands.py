@@ -24,14 +24,18 @@ def command_named(name: str) -> Command:
         raise UnknownCommand(f"there is no command {shown(name)}: COMMANDS lists those that there are") from None
 
 
-def answer_here(command: Command, parameters: Mapping[str, Any]) -> Any:
-    """The reply to a command that needs no engine (control.ANSWERED_HERE)."""
+def answer_here(command: Command, parameters: Mapping[str, Any], *, is_line: bool) -> Any:
+    """The reply to a command that needs no engine (control.ANSWERED_HERE). In a line: of the commands, those that a line can hold."""
     match command.name:
         case "REGISTER":
-            return {"service": parameters["service"], "commands": list(COMMANDS)}
+            return {"service": parameters["service"], "commands": _names(is_line)}
         case "COMMANDS":
-            return list(COMMANDS)
+            return _names(is_line)
         case "ALIVE":
             return {"serial": parameters.get("serial")}
         case _:
             return None
+
+
+def _names(is_line: bool) -> list[str]:
+    return [name for name, row in COMMANDS.items() if row.answers or not is_line]

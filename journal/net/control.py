@@ -22,11 +22,12 @@ ROWS: tuple[Command, ...] = (
     ),
     command(
         "UNREGISTER", _DAEMON, KNOWN, Retry.CONNECTION, (Parameter("service", p.PLACES),), "null",
-        "Takes the connection's name away.", ("READY",),
+        "Takes the connection's name away; with `service`: when it is that one.", ("READY",),
     ),
     command(
         "COMMANDS", _DAEMON, ANYBODY, Retry.ALWAYS, (Parameter("list", p.list_of(p.TEXT, 256)),), "[text]",
-        "The commands that there are. With `list` a service says which ones it understands, as the answer to HELP.",
+        "The commands that there are; as a line: that can be sent as one. With `list` a service says which ones it understands, as the "
+        "answer to HELP.",
         ("COMMANDS",),
     ),
     command(

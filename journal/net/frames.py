@@ -148,12 +148,17 @@ _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python f
 
 
 Pack = Callable[[Any], bytes]
+LARGER = "send less at a time, put a reference to the data, or give both sides larger frames (frame_bytes_max)"
 
 
 def packer() -> Pack:
     """What packs values; for one thread at a time. It has a buffer of 256 KiB, so those who share a thread share one."""
     pack: Pack = msgpack.Packer(use_bin_type=True).pack
     return pack
+
+
+class TooLong(Invalid):
+    """What is to be sent is more than a frame may have. Nothing was sent; in parts it may go."""
 
 
 class Encoder:
@@ -184,7 +189,7 @@ class Encoder:
 
     def request(self, number: int, command: str, journal: str, parameters: dict[str, Any]) -> bytes:
         """The bytes of a request whose parameters were formed here, of plain values."""
-        return self._plain("request", (REQUEST, number, command, journal, parameters))
+        return self._plain(command, (REQUEST, number, command, journal, parameters))
 
     def _plain(self, what: str, values: tuple[Any, ...]) -> bytes:
         try:
@@ -195,10 +200,8 @@ class Encoder:
             raise self._too_long(what, len(body))
         return LENGTH.pack(len(body)) + body
 
-    def _too_long(self, what: str, size: int) -> Invalid:
-        return Invalid(
-            f"a {what} of {size} bytes is more than one frame may have ({self.bytes_max}): send less at a time"
-        )
+    def _too_long(self, what: str, size: int) -> TooLong:
+        return TooLong(f"{what} with {size} bytes is more than one frame may have ({self.bytes_max}): {LARGER}")
 
 
 class Decoder:

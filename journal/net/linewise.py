@@ -59,7 +59,7 @@ def answer_lines(server: str, command: Command, result: Any) -> bytes:
 def failure_line(server: str, command: str, error: BaseException) -> bytes:
     """The line that answers a command which is not known, or met an error."""
     if isinstance(error, UnknownCommand):
-        return _line(server, "UNKNOWN", {"command": command})
+        return _line(server, "UNKNOWN", {"command": command, "message": "COMMANDS lists those that there are"})
     code, message, _ = to_wire(error)
     parameters: dict[str, Any] = {"code": code, "message": message[:1000]}
     if command:

@@ -8,6 +8,7 @@ P3  A kind is a value of the table; nothing else in the package decides whether 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from journal.net.shown import shown
 Check = Callable[[str, Any], None]
 Read = Callable[[str, str], Any]
 U64_MAX = (1 << 64) - 1
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+"""As a line has it: neither an exponent, nor nan and inf, which would be numbers to Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,12 @@ def _read_bool(parameter: str, written: str) -> bool:
     return written == "true"
 
 
+def _read_number(parameter: str, written: str) -> int | float:
+    if len(written) > 40 or _NUMBER.fullmatch(written) is None:
+        raise _refuse(parameter, written, NUMBER.meaning)
+    return float(written) if "." in written else int(written)
+
+
 def _check_number(parameter: str, value: Any) -> None:
     if type(value) not in (int, float) or not abs(value) < 1e18:
         raise _refuse(parameter, value, NUMBER.meaning)
@@ -216,7 +225,7 @@ KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _chec
 PACKED = Kind("packed", "bytes: one packed msgpack value, which the daemon passes on as it is", _check_packed)
 BYTES = Kind("bytes", "1 to 256 bytes, as the daemon gave them", _check_bytes)
 BOOL = Kind("bool", "true or false", _check_bool, _read_bool)
-NUMBER = Kind("number", "an int or a float", _check_number)
+NUMBER = Kind("number", "an int or a float", _check_number, _read_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
 CURSOR = Kind("cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor)
 START = Kind("start", '"BEGIN", "END" or a cursor', _check_start)

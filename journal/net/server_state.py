@@ -38,7 +38,7 @@ from journal.net.frames import Alive, Bye, Credit, Frame, Hello, Prove, Request,
 from journal.net.handshake import ClientHello, Daemon, read_client_hello, server_hello
 from journal.net.limits import DEFAULT, Limits
 from journal.net.line import parse_line
-from journal.net.linewise import LineBuffer, failure_line
+from journal.net.linewise import SERVICE, LineBuffer, failure_line
 from journal.net.sessions import Standing
 from journal.net.shown import shown
 
@@ -303,14 +303,24 @@ class ServerConnection(Answering):
             self.grant.check(row, journal, parameters)
         if row.name in ANSWERED_HERE:
             if row.name in ("REGISTER", "UNREGISTER"):
-                self.registered = parameters["service"] if row.name == "REGISTER" else None
-            self.reply(number, answer_here(row, parameters), now)
+                self._name_it(row, parameters.get("service"))
+            self.reply(number, answer_here(row, parameters, is_line=self._is_lines), now)
             return
         if row.name in _OWN_NAME and parameters.get("consumer") is None:
             is_for_all = row.name == "LEASES" and Role.ADMIN in self.grant.roles
             if not is_for_all:
                 parameters = {**parameters, "consumer": self.registered or self.grant.identity}
         self._events.append(Requested(number, row, journal, parameters))
+
+    def _name_it(self, row: Command, service: str | None) -> None:
+        """REGISTER and UNREGISTER. The latter may say which name it means: then that one, or nothing, is taken away."""
+        if row.name == "REGISTER":
+            self.registered = service
+            return
+        if service is not None and service != self.registered:
+            has = "no name" if self.registered is None else f"the name {shown(self.registered)}"
+            raise Invalid(f"this connection has {has}, not {shown(service)}: it can take away its own only")
+        self.registered = None
 
     def _take_line(self, raw: bytes, now: int) -> None:
         number = self._last_id + 1
@@ -321,9 +331,15 @@ class ServerConnection(Answering):
                 raise Stopping("the daemon takes nothing new: connect again")
             message = parse_line(raw, bytes_max=self.limits.line_bytes_max, parameters_max=self.limits.parameters_max)
             name = message.command
+            server, service = message.to
+            if server and server != self._daemon.server:
+                raise Invalid(
+                    f"this is the server {shown(self._daemon.server)}, and the line is for {shown(server)}: nothing is passed on"
+                )
             row = command_named(name)
             self._asked[number] = row
-            self._admit(number, row, "", row.read("", message.parameters), now)
+            journal = "" if service == SERVICE else service
+            self._admit(number, row, journal, row.read(journal, message.parameters), now)
         except JournalError as e:
             self._answered(number, failure_line(self._daemon.server, name, e), now)
             self._line_errors += isinstance(e, (LineError, UnknownCommand))

@@ -2,6 +2,7 @@
 What others sent, as it may stand in a message or a log: one function, so that nobody forges a line or moves a cursor.
 
 X1  The result is one line of printable characters, at most about TEXT_MAX of them, whatever was sent.
+X2  What we say ourselves, with such values in it, is told whole, up to REASON_MAX: the remedy stands at its end.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 TEXT_MAX = 60
+REASON_MAX = 600
 
 
 def shown(value: Any) -> str:
@@ -26,3 +28,11 @@ def shown(value: Any) -> str:
         return f"<{type(value).__name__} of {len(value)}>"
     except TypeError:
         return f"<{type(value).__name__}>"
+
+
+def told(reason: object) -> str:
+    """A reason of ours for a log, on one line of printable characters (X2)."""
+    text = str(reason)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    return text if len(text) <= REASON_MAX else f"{text[:REASON_MAX]}…"

@@ -341,18 +341,24 @@ KEEPING: tuple[Command, ...] = (
     ),
     command(
         "MERGED", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("settings", p.MAP),), "map",
-        "The settings that merged journals have together, after changing those that are given.",
+        "The settings that merged journals have together, after changing those that are given; for who may see `_merged`.",
     ),
-    command("FLAGS", _DAEMON, ADMIN, Retry.ALWAYS, (), "[flag]", "What a person must look at."),
+    command(
+        "FLAGS", _DAEMON, ADMIN, Retry.ALWAYS, (), "[flag]",
+        "What a person must look at, on the journals that the identity may see.",
+    ),
     command(
         "LOWER", _DAEMON, ADMIN, Retry.REQUEST, (_need("journal", p.PLACES), _need("name", p.FLAG)), "null",
         "A person has looked: takes a flag down.",
     ),
-    command("STORE_STATISTICS", _DAEMON, ADMIN, Retry.ALWAYS, (), "map", "Counters and sizes of the store."),
+    command(
+        "STORE_STATISTICS", _DAEMON, ADMIN, Retry.ALWAYS, (), "map",
+        "Counters and sizes of the store, and of the journals that the identity may see.",
+    ),
     command("CHECKPOINT", _DAEMON, ADMIN, Retry.ALWAYS, (), "null", "Commits everything for readers outside."),
     command(
         "CHECK", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("deep", p.BOOL),), "[text]",
-        "Recomputes every index and counter; what differs, in words.",
+        "Recomputes every index and counter of the journals that the identity may see; what differs, in words.",
     ),
 )  # fmt: skip
 

@@ -258,6 +258,21 @@ def test_tokens_are_read_again(path: Path, tmp_path: Path) -> None:
             assert store.journal("pages").get("a") is not None
 
 
+def test_tokens_beside_trusted_loopback_are_refused(path: Path) -> None:
+    """They would keep nobody out: a reload says so and changes nothing; without them it says who is let in."""
+    options = "--tcp", "127.0.0.1:0", "--trust-loopback"
+    with serving(path, *options) as daemon:
+        reload(daemon.process.pid, daemon._log)
+        assert 'reloaded found="every user of this machine is let in (--trust-loopback)"' in daemon.log
+        token(path / "_tokens", "backend", "consume")
+        reload(daemon.process.pid, daemon._log)
+        assert (
+            "reload_failed" in daemon.log and "start the daemon without it, or take the identities away" in daemon.log
+        )
+        with journal.connect(daemon.address("tcp:")) as store:
+            assert store.journal("pages").get("a") is not None
+
+
 def reload(pid: int, log: Path) -> None:
     """Have a daemon read its files again, and wait until it has."""
     with open(log) as lines:

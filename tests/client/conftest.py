@@ -36,7 +36,7 @@ def remote(tiny: TinyDaemon) -> Iterator[RemoteStore]:
 @pytest.fixture
 def server(store: journal.Store) -> Iterator[Server]:
     """The real daemon, on the store that the test has too."""
-    with store.serve(tcp=[("127.0.0.1", 0)]) as server:
+    with store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=True) as server:
         yield server
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import journal
+from journal.client.journal import RemoteJournal
 from journal.client.lease import RemoteLease
-from journal.client.store import RemoteStore
+from journal.client.store import RemoteStore, connect
+from journal.net.limits import Limits
 from tests.client.daemon import TinyDaemon
-from tests.client.small import NOW
+from tests.client.small import NOW, Small
 
 
 def some(lease: RemoteLease | None) -> RemoteLease:
@@ -96,3 +100,42 @@ def test_arguments_are_checked_before_anything_is_sent(remote: RemoteStore, tiny
         with pytest.raises(journal.Invalid):
             wrong()
     assert len(tiny.asked) == before
+
+
+GROUP = [journal.Put(f"k{n}", b"x" * 1000) for n in range(2000)]
+
+
+@pytest.mark.parametrize("size", [1_045_000, 3_000_000], ids=["the daemon refuses it", "no frame holds it"])
+@pytest.mark.parametrize("verb", ["put_many", "create_many"])
+def test_an_entry_that_is_too_large_is_refused_alone(
+    far_pages: RemoteJournal, pages: journal.Journal, verb: str, size: int
+) -> None:
+    """The others of its group are put, in whatever frames they come, and the error names it."""
+    group = [*GROUP, journal.Put("big", b"x" * size), journal.Put("last", 1)]
+    results = getattr(far_pages, verb)(group)
+    assert [place for place, result in enumerate(results) if not isinstance(result, journal.PutResult)] == [2000]
+    assert isinstance(results[2000], journal.Invalid) and "'big'" in str(results[2000])
+    assert "put a reference to the data" in str(results[2000])
+    assert pages.count() == 2001 and pages.get("big") is None and pages.get("last") is not None
+    only = getattr(far_pages, verb)([journal.Put("big", b"x" * size)])
+    assert [type(result) for result in only] == [journal.Invalid] and pages.count() == 2001
+
+
+def test_a_group_finds_its_way_into_smaller_frames(tmp_path: Path, small: Small) -> None:
+    """A daemon that takes less at a time is given less; in order, each item once."""
+    limits = Limits(frame_bytes_max=20_000)
+    with TinyDaemon(tmp_path / "s", small, limits=limits) as tiny, connect(tiny.address) as store:
+        results = store.journal("pages").put_many([*GROUP[:300], journal.Put("big", b"x" * 30_000), *GROUP[300:500]])
+        assert isinstance(results.pop(300), journal.Invalid)
+        assert {getattr(result, "outcome", None) for result in results} == {"inserted"} and len(results) == 500
+        sent = [
+            put["key"] for asked in tiny.asked if asked.command.name == "PUT_MANY" for put in asked.parameters["puts"]
+        ]
+        assert sent == [f"k{n}" for n in range(500)]
+
+
+def test_one_entry_that_no_frame_holds_is_told_what_helps(far_pages: RemoteJournal) -> None:
+    """Which verb, how large, and the two ways out; the connection goes on."""
+    with pytest.raises(journal.Invalid, match=r"PUT with \d+ bytes.*put a reference to the data.*frame_bytes_max"):
+        far_pages.put("big", b"x" * 3_000_000)
+    assert far_pages.put("small", 1).outcome == "inserted"

@@ -17,7 +17,7 @@ Connect = Callable[..., Wire]
 @pytest.fixture
 def server(store: journal.Store, pages: journal.Journal) -> Iterator[Server]:
     """A daemon on a thread beside the test, on the store's socket and on loopback."""
-    with store.serve(tcp=[("127.0.0.1", 0)]) as server:
+    with store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=True) as server:
         yield server
 
 

@@ -138,9 +138,15 @@ def test_what_no_frame_could_hand_out_is_not_taken(store: journal.Store, pages: 
     for command in ("PUT", "CREATE"):
         with pytest.raises(journal.Invalid, match=f"{most + 1} bytes, and {most} can be handed out in a frame"):
             ask(store, command, key="k", data=too_much)
-    with pytest.raises(journal.Invalid, match="handed out in a frame"):
-        ask(store, "PUT_MANY", puts=[{"key": "k", "data": too_much}])
-    assert pages.count() == 0
+    for command in ("PUT_MANY", "CREATE_MANY"):
+        (error,) = ask(store, command, puts=[{"key": "k", "data": too_much}])
+        assert error["code"] == "invalid" and f"'k' has {most + 1} bytes, and {most} can be" in error["message"]
+        assert pages.count() == 0
+    puts = [{"key": key, "data": too_much if key == "b" else pack(key)} for key in "abcd"]
+    codes = [each["code"] if type(each) is dict else each[0] for each in ask(store, "PUT_MANY", puts=puts)]
+    assert codes == ["inserted", "invalid", "inserted", "inserted"]
+    assert sorted(str(entry.key) for entry in pages.scan()) == ["a", "c", "d"]
+    pages.delete_many(["a", "c", "d"])
     largest = pack(b"x" * (most - 5))
     key, owner, consumer = "k" * 1024, "o" * 255, "c" * 255
     ask(store, "PUT", key=key, data=largest, owner=owner)

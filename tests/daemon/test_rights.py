@@ -149,3 +149,62 @@ def test_names_of_journals_are_for_those_who_may_see_them(store: journal.Store, 
         with pytest.raises(journal.NotFound, match="there are pages") as found:
             ask(store, command, "psst", by=by)
         assert "secret" not in str(found.value)
+
+
+# --- some journals of a store ------------------------------------------------------------------------------------------
+
+SOME = grant("keeper", "admin", journals="pages,mail-*")
+
+
+@pytest.fixture
+def others(store: journal.Store, pages: journal.Journal) -> journal.Journal:
+    """Journals that `SOME` may not see, alone and merged, with something to hide in each; and merged ones that it may."""
+    secret = store.journal("secret")
+    for each in (pages, secret, store.journal("mail-1", merged=True), store.journal("hidden-1", merged=True)):
+        each.put("a", 1)
+        each.raise_flag("odd", f"look at {each.name}")
+    return secret
+
+
+def test_who_may_see_some_journals_is_told_of_no_others(store: journal.Store, others: journal.Journal) -> None:
+    """Neither flags nor numbers nor what a check finds; an admin of everything sees everything."""
+    names = ["hidden-1", "mail-1", "pages", "secret"]
+    assert sorted(flag[0] for flag in ask(store, "FLAGS")) == names
+    assert sorted(flag[0] for flag in ask(store, "FLAGS", by=SOME)) == ["mail-1", "pages"]
+    everything, some = ask(store, "STORE_STATISTICS"), ask(store, "STORE_STATISTICS", by=SOME)
+    assert sorted(everything["journals"]) == names and set(everything["merged"]["counts"]) >= {"hidden-1", "mail-1"}
+    assert sorted(some["journals"]) == ["mail-1", "pages"] and "left_off" not in some
+    assert set(some["merged"]) == {"counts"} and "hidden-1" not in some["merged"]["counts"]
+    for told in (some, ask(store, "FLAGS", by=SOME), whole(store, "JOURNALS", "journals", by=SOME)):
+        assert "secret" not in str(told) and "hidden" not in str(told)
+
+
+@pytest.mark.alone(reason="what is merged is checked together")
+def test_a_check_is_of_what_the_identity_may_see(
+    store: journal.Store, others: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it finds names journals and files."""
+    with monkeypatch.context() as patched:
+        patched.setattr("journal.engine.store.checks.check", lambda p, is_deep: [f"{p.name}: odd"])
+        assert ask(store, "CHECK") == ["pages: odd", "secret: odd", "_merged: odd"]
+        assert ask(store, "CHECK", by=SOME) == ["pages: odd"]
+        assert ask(store, "CHECK", by=grant("keeper", "admin", journals="mail-*")) == []
+
+
+def test_what_merged_journals_have_together_is_for_who_may_see_all_of_them(
+    store: journal.Store, others: journal.Journal
+) -> None:
+    """One journal's keeper does not turn the others' files."""
+    with pytest.raises(journal.AccessDenied, match="_merged"):
+        ask(store, "MERGED", by=SOME, settings={"generations_max": 4})
+    assert ask(store, "MERGED")["generations_max"] == 8
+    for by in (grant("keeper", "admin"), grant("keeper", "admin", journals="mail-*,_merged")):
+        assert ask(store, "MERGED", by=by)["generations_max"] == 8
+
+
+@pytest.mark.parametrize("name", ["secret", "hidden-1", "_merged"])
+def test_flags_of_others_are_not_lowered(store: journal.Store, others: journal.Journal, name: str) -> None:
+    """Nor is it told whether there are any."""
+    with pytest.raises(journal.AccessDenied):
+        ask(store, "LOWER", by=SOME, journal=name, name="odd")
+    assert len(store.flags()) == 4

@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -15,7 +16,7 @@ import journal
 from journal.daemon import handlers
 from journal.daemon.server import Server
 from journal.daemon.unixsocket import is_answered
-from journal.errors import Invalid, KeyExists, NotFound, ReadOnly, Stopping, StoreFailed
+from journal.errors import Invalid, KeyExists, NotFound, ReadOnly, Refused, Stopping, StoreFailed
 from journal.net.client_state import ClientSession
 from journal.net.command import Role
 from journal.net.events import Ended
@@ -250,6 +251,63 @@ def test_a_bind_for_other_machines_needs_a_token_and_tls(store: journal.Store) -
     assert not (store.path / "SOCKET").exists()
 
 
+def test_tcp_without_tokens_is_asked_for_by_name(store: journal.Store, connect: Connect) -> None:
+    """Every user of the machine could do everything: nothing is started until the program has said that it wants that."""
+    for options in ({}, {"unix": False}, {"unix": store.path / "other"}):
+        with pytest.raises(Invalid, match=r"nobody can be told from anybody else.*trust_loopback=True"):
+            store.serve(tcp=[("127.0.0.1", 0)], **options)  # type: ignore[arg-type]
+    assert not (store.path / "SOCKET").exists()
+    with pytest.raises(Invalid, match="leave it out"):
+        store.serve(trust_loopback=True)
+    with pytest.raises(Invalid, match="leave it out"):
+        store.serve(tcp=[("127.0.0.1", 0)], tokens=TOKENS, trust_loopback=True)
+    with pytest.raises(Invalid, match="True or False"):
+        store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=1)  # type: ignore[arg-type]
+    with store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=True) as server:
+        assert connect(server.addresses[1]).call("CHECK") == []
+
+
+def test_tokens_for_a_server_that_asks_for_none(store: journal.Store, pages: journal.Journal, connect: Connect) -> None:
+    """They would keep nobody out, so they are not taken; it goes on as it was."""
+    with store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=True) as server:
+        with pytest.raises(Invalid, match="start it with tokens"):
+            server.reload(TOKENS)
+        assert connect(server.addresses[1]).put("a")[0] == "inserted"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tcp": "127.0.0.1:0"}, "list of hosts and ports"),
+        ({"tcp": 7070}, "list of hosts and ports"),
+        ({"tcp": ["127.0.0.1:0"]}, r"'127\.0\.0\.1:0' in tcp"),
+        ({"tcp": [("127.0.0.1",)]}, "a host and a port"),
+        ({"limits": 5}, r"journal\.net\.limits"),
+        ({"tokens": "backend:00"}, "read_tokens"),
+        ({"tls": "cert.pem"}, "ssl.SSLContext"),
+        ({"unix": 7}, "a path"),
+        ({"connections_max": 0}, "at least 1"),
+    ],
+    ids=str,
+)
+def test_options_that_mean_nothing(store: journal.Store, options: Any, said: str) -> None:
+    """Refused with what would do; nothing is started."""
+    with pytest.raises(Invalid, match=said):
+        store.serve(**{"trust_loopback": "tcp" in options, **options})
+    assert not (store.path / "SOCKET").exists()
+
+
+def test_a_store_that_this_process_serves_already(store: journal.Store) -> None:
+    """The error says that it is this one; another socket is possible, and after it has ended the same one."""
+    with store.serve() as server:
+        with pytest.raises(Refused, match=r"this process serves the store on .*SOCKET already"):
+            store.serve()
+        with store.serve(unix=store.path / "other") as other:
+            assert other.addresses != server.addresses
+    with store.serve() as again:
+        assert again.addresses == server.addresses
+
+
 def test_connections_are_limited(store: journal.Store, pages: journal.Journal, connect: Connect) -> None:
     """One too many is closed; when another goes, there is room."""
     with store.serve(connections_max=2) as server:
@@ -349,3 +407,20 @@ def test_a_forked_child_lets_go_of_the_daemon(server: Server, store: journal.Sto
     assert os.waitpid(child, 0)[1] == 0
     assert client.put("a")[0] == "inserted"
     assert connect().put("b")[0] == "inserted"
+
+
+def test_the_log_tells_why_a_connection_ended_to_the_end(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once quoted, by who writes the line; what to do stands at the end of a reason."""
+    caplog.set_level("WARNING", "journal.daemon")
+    with dial(server.addresses[0]) as peer:
+        peer.sendall(b"\0\xff\xff\xff")
+        failure = Decoder(4096)
+        failure.feed(peer.recv(4096))
+        said = failure.next()
+        assert isinstance(said, Failure) and len(said.message) > 60
+        assert peer.recv(1) == b""
+    connect().put("a")  # it is logged by now
+    (record,) = [record for record in caplog.records if record.msg.startswith("peer_ended")]
+    assert record.args is not None and tuple(record.args)[1] == said.message

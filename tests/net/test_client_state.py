@@ -246,6 +246,40 @@ def test_a_request_has_its_time() -> None:
     assert of(Answered, peers.told) == [Answered(other, "b")]
 
 
+def test_a_request_that_must_be_undone_is_known_of_after_its_time() -> None:
+    """It fails in time, is asked again on the next connection, before anything new, and then it is told what it came to."""
+    peers = Peers()
+    peers.settle()
+    late = peers.client.request("CLAIM", "pages", {}, 1000, timeout_ms=500)
+    peers.session.asked[late].outlives = True
+    peers.up()
+    failed, _ = peers.client.tick(1500)
+    assert isinstance(failed, Failed) and failed.id == late and isinstance(failed.error, TimedOut)
+    assert peers.session.give_up() == [] and list(peers.session.asked) == [late]
+    peers.server.reply(late, "what it came to", 1600)
+    peers.connect()
+    assert peers.client.tick(1700) == []
+    peers.settle()
+    assert of(Answered, peers.told) == [Answered(late, "what it came to")] and not peers.session.asked
+    assert len(peers.requests()) == 1
+
+
+@pytest.mark.parametrize(("command", "parameters"), [("CLAIM", {}), ("SUBSCRIBE", {"credit": 1})])
+def test_what_a_daemon_does_not_know_any_more_is_not_known(command: str, parameters: dict[str, Any]) -> None:
+    """A restarted one is not asked for a second claim; a subscription has ended with its connection, and is not asked for at all."""
+    peers = Peers()
+    peers.settle()
+    late = peers.client.request(command, "pages", parameters, 1000, timeout_ms=500)
+    peers.session.asked[late].outlives = True
+    peers.up()
+    peers.client.tick(1500)
+    peers.restart()
+    peers.connect()
+    peers.settle()
+    assert [type(event.error) for event in of(Failed, peers.told)] == [ConnectionLost] * (command == "CLAIM")
+    assert not peers.session.asked and len(peers.requests()) == 1
+
+
 def test_a_request_that_was_never_sent_ends_nothing() -> None:
     """The handshake may still succeed."""
     client = fresh()

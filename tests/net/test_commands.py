@@ -213,8 +213,10 @@ def test_lines_are_read_by_the_same_table() -> None:
             COMMANDS["LISTEN"].read("", written)
     with pytest.raises(Invalid, match="use frames"):
         COMMANDS["PUT"].read("pages", {})
-    with pytest.raises(Invalid, match="use frames"):
-        COMMANDS["PING"].read("", {"offset": "1"})
+    assert COMMANDS["PING"].read("", {"offset": "-1.5", "delay": "12"}) == {"offset": -1.5, "delay": 12}
+    for wrong in ("nan", "inf", "1e3", "1_0", "0x1", "", "-", "1.", ".5", "9" * 41, "9" * 30, "\u0665", " 1"):
+        with pytest.raises(Invalid, match="an int or a float"):
+            COMMANDS["PING"].read("", {"offset": wrong})
     with pytest.raises(UnknownCommand, match=r"'PUT\\n'"):
         command_named("PUT\n")
 

@@ -36,12 +36,62 @@ def test_a_person_with_netcat() -> None:
     assert said(server, "<host:me work:journal/REGIS") == []
     help_, ready = said(server, "TER service=backend_1;version=1\n")
     assert help_ == "HELP" and ready.startswith("READY commands=REGISTER,") and server.registered == "backend_1"
-    assert said(server, "COMMANDS list=STOP,READY\n")[0].startswith("COMMANDS list=REGISTER,UNREGISTER")
-    assert said(server, "FLY me=moon\n") == ["UNKNOWN command=FLY"]
+    (commands,) = said(server, "COMMANDS list=STOP,READY\n")
+    assert commands.startswith("COMMANDS list=REGISTER,UNREGISTER")
+    assert ready == f"READY commands={commands.removeprefix('COMMANDS list=')};service=backend_1"
+    assert said(server, "FLY me=moon\n") == ["UNKNOWN command=FLY;message=COMMANDS lists those that there are"]
     (event,) = server.receive(b"STATUS\n", 0)
     assert isinstance(event, Requested) and event.command.name == "STATUS"
     server.reply(event.id, {"status": "up", "up_since": 5, "is_full": False, "none": None}, 0)
     assert said(server, "") == ["STATUS is_full=false;status=up;up_since=5"]
+
+
+def test_a_person_is_told_of_the_commands_that_lines_can_hold() -> None:
+    """Each of them is understood, whatever it comes to; others would be refused."""
+    server = person()
+    (commands,) = said(server, "COMMANDS\n")
+    names = commands.removeprefix("COMMANDS list=").split(",")
+    assert "PING" in names and "PUT" not in names
+    for name in names:
+        (answer,) = said(person(), f"{name} no_such=1\n")
+        assert answer.startswith(f"INVALID code=invalid;command={name};message=") and "no_such" in answer
+
+
+def test_all_that_is_listed_of_a_ping_can_be_written() -> None:
+    """The heartbeat by hand, with numbers."""
+    (event,) = person().receive(b"PING sent=5;offset=-2.5;delay=1\n", 0)
+    assert isinstance(event, Requested) and event.parameters == {"sent": 5, "offset": -2.5, "delay": 1}
+
+
+@pytest.mark.parametrize("to", ["", "journal/", "work:journal/"])
+def test_a_line_for_us(to: str) -> None:
+    """With or without an address."""
+    assert said(person(), f"{to}ALIVE\n") == ["ABSOLUTELY"]
+
+
+@pytest.mark.parametrize(
+    ("to", "why"), [("nowhere:journal/", "nothing is passed on"), ("nowhere:other/", "nothing is passed on"),
+                    ("work:other/", "not for the journal 'other'"), ("other/", "not for the journal 'other'")],
+)  # fmt: skip
+def test_a_line_for_somebody_else_is_not_ours(to: str, why: str) -> None:
+    """It is not answered as if it were."""
+    server = person()
+    for line in ("ALIVE", "REGISTER service=a"):
+        (answer,) = said(server, f"{to}{line}\n")
+        assert answer.startswith("INVALID code=invalid") and why in answer
+    assert server.registered is None
+
+
+def test_nobody_takes_a_name_away_that_it_has_not() -> None:
+    """READY would say that it is gone."""
+    server = person()
+    said(server, "REGISTER service=bob\n")
+    (answer,) = said(server, "UNREGISTER service=alice\n")
+    assert answer.startswith("INVALID code=invalid") and "'bob', not 'alice'" in answer and server.registered == "bob"
+    assert said(server, "UNREGISTER service=bob\n") == ["READY"] and server.registered is None
+    assert said(server, "UNREGISTER service=bob\n")[0].startswith("INVALID") and said(server, "UNREGISTER\n") == [
+        "READY"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -155,9 +155,9 @@ class Generations:
         self._p.timer_soon(self.rotate_at)
 
     def due(self) -> None:
-        """The period is over; an empty one is passed over. Under the lock."""
+        """The period is over; one in which nothing happened, but that survivors moved, is passed over. Under the lock."""
         p = self._p
-        if p.log.next_offset == p.log.base:
+        if p.log.next_offset - p.log.base == p.state.active.growth.carries:
             self._looked = p.time.now()
             self.schedule()
         else:
@@ -168,7 +168,9 @@ class Generations:
         """On the keeper; several callers may have come for it."""
         if self.is_due:
             self.is_due = False
-            if not self.carrying.delays_rotation():
+            order = self._p.order
+            # A look for place may meet a timer, and with it another rotation: one is enough.
+            if not self.carrying.delays_rotation() and self._p.order == order:
                 self.rotate_due()
 
     def rotate_due(self) -> None:
@@ -185,6 +187,13 @@ class Generations:
                 self.schedule()
 
     # -- rotation -----------------------------------------------------------------------------------------------------
+
+    def rotate_if_place(self) -> bool:
+        """Begin a new generation if there is place, else a step towards it; whether it has begun. On the keeper (U4)."""
+        if self.carrying.make_place():
+            return False
+        self.rotate()
+        return True
 
     def rotate(self) -> None:
         """Begin a new generation. On the keeper, without the lock."""
@@ -234,9 +243,11 @@ class Generations:
             rows = Rows(file, order)
             p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)
+            rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
             rows.keep(order, Place(0, 0, 0), now)
             file.commit()
             file.sync()
+            rows.growth.committed(file.used_bytes())
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
             closed = self.kept[-1]._replace(last=last, has_log=last >= 0 and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
@@ -255,6 +266,8 @@ class Generations:
         p.state.use()
         p.order, p.log = order, following
         p.commit.use(following)
+        # Whatever was due, or waited for place, was about the generation before.
+        self.is_due = p.checkpoints.is_hold_due = self.carrying.is_awaited = False
         p.checkpoints.opened(Place(0, 0, 0))
         old.close()
         p.tell()

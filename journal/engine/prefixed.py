@@ -124,6 +124,7 @@ class PrefixedRows(Rows):
         databases = rows.file.databases
         self._counted = [(databases[each], each) for each in _COUNTED]
         super().__init__(rows.file, rows.order)
+        self.growth = rows.growth  # it is the file's
 
     @property
     def is_dirty(self) -> bool:

@@ -24,9 +24,8 @@ class Rotating(Side):
         """Begin a new generation now; the active one."""
         p = self._p
         p.level_of(None, p.level)
-        while p.keeper.call(p.generations.carrying.make_place):
+        while not p.keeper.call(p.generations.rotate_if_place):
             pass  # the keeper does what others need in between
-        p.keeper.call(p.generations.rotate)
         return self.generations()[-1]
 
     def compact(self) -> Compacted:

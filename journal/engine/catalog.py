@@ -58,6 +58,8 @@ class Catalog:
             raise NotFound(f"{store} is not a store: there is no {path}")
         check_before_open(path, None, is_deep=True, is_live=readonly)
         self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
+        self._known: dict[str, Listed] | None = None if readonly else {}
+        """What was read or written last, for the owner: a list of generations takes longer to read than to write."""
         self.opening = self._read(b"meta", b"opening", 0)
         if not readonly:
             self.opening += 1
@@ -95,27 +97,31 @@ class Catalog:
 
     def remove(self, name: str) -> None:
         """A journal is no more; durable on return."""
+        assert self._known is not None
+        self._known.pop(name, None)
         self._file.txn.delete(name.encode(), db=self._file.databases[b"journals"])
         self.set_dropping(name, is_dropping=False)
 
     def get(self, name: str) -> Listed | None:
         """What is listed under a name."""
+        if self._known is not None and name in self._known:
+            return self._known[name]
         kept = self._read(b"journals", name.encode(), None)
         if kept is None:
             return None
-        return Listed(from_map(kept["settings"]), [Kept(*each) for each in kept["generations"]], dict(kept["digests"]))
+        generations = [Kept(*each) for each in kept["generations"]]
+        listed = Listed(from_map(kept["settings"]), generations, dict(kept["digests"]))
+        if self._known is not None:
+            self._known[name] = listed
+        return listed
 
     def set(self, name: str, listed: Listed) -> None:
         """List a journal; durable on return."""
-        self._write(
-            b"journals",
-            name.encode(),
-            {
-                "settings": to_map(listed.settings),
-                "generations": [list(kept) for kept in listed.generations],
-                "digests": listed.digests,
-            },
-        )
+        assert self._known is not None
+        self._known.pop(name, None)  # after an error it is not known what is listed
+        content = {"settings": to_map(listed.settings), "generations": listed.generations, "digests": listed.digests}
+        self._write(b"journals", name.encode(), content)
+        self._known[name] = listed
 
     def renew(self) -> None:
         """For a reader: look at what is committed now."""

@@ -30,13 +30,14 @@ from journal.core.settings import Settings
 from journal.core.spans import Span
 from journal.core.views import Generation, Keeping
 from journal.engine.carrying import Carrying
+from journal.engine.closedlogs import ClosedLogs
 from journal.engine.disposal import Disposal, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place, list_segments
+from journal.engine.segments import Place
 from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 from journal.engine.telling import tell
@@ -98,8 +99,7 @@ class Generations:
         """Read transactions that are open on the rows of all generations: none is given up meanwhile. Under the lock."""
         self.snapshots = Snapshots()
         self._p = pipeline
-        self._oldest: dict[int, int] = {}
-        """The first offset in the log of each closed generation, which never changes: looked at once."""
+        self._closed = ClosedLogs(pipeline.directory)
         self.carrying = Carrying(pipeline, self)
         self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
@@ -375,16 +375,14 @@ class Generations:
 
     def spans(self) -> list[Span]:
         """The log as a row of generations. Under the lock."""
-        return [self._span(k) for k in self.kept]
-
-    def _span(self, k: Kept) -> Span:
         p = self._p
-        if k.last is None:
-            return Span(k.order, p.log.end.offset - 1, is_closed=False, oldest=p.log.oldest if p.is_writable else 0)
-        if k.has_log and k.order not in self._oldest:
-            self._oldest[k.order] = list_segments(p.directory(k.order) / "log")[0]
-        oldest = self._oldest[k.order] if k.has_log else k.last + 1
-        return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
+        oldest = p.log.oldest if p.is_writable else 0
+        active = Span(self.kept[-1].order, p.log.end.offset - 1, is_closed=False, oldest=oldest)
+        return [*self.closed_logs().spans, active]
+
+    def closed_logs(self) -> ClosedLogs:
+        """The logs of all generations but the active one. Under the lock."""
+        return self._closed.look(self.kept)
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
@@ -392,6 +390,10 @@ class Generations:
     def is_compacting(self) -> bool:
         """Whether logs are kept for those who come later."""
         return self._p.settings.compact
+
+    def newest(self) -> Generation:
+        """The active one. Under the lock, with LMDB having all entries."""
+        return tell(self._p, self.kept[-1:], self._p.state.generations)[0]
 
     def list(self) -> list[Generation]:
         """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""

@@ -22,6 +22,7 @@ from journal.core.schema import Schema
 from journal.core.spans import Span
 from journal.core.views import Keeping
 from journal.engine.carrying import Carrying
+from journal.engine.closedlogs import ClosedLogs
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
@@ -183,6 +184,10 @@ class MemberGenerations(Generations):
     def spans(self) -> list[Span]:
         """The log that all share, as a row of generations."""
         return self._shared.generations.spans()
+
+    def closed_logs(self) -> ClosedLogs:
+        """The logs that all share, but the active one."""
+        return self._shared.generations.closed_logs()
 
     @property
     def is_compacting(self) -> bool:

@@ -26,7 +26,9 @@ class Rotating(Side):
         p.level_of(None, p.level)
         while not p.keeper.call(p.generations.rotate_if_place):
             pass  # the keeper does what others need in between
-        return self.generations()[-1]
+        with p.lock:
+            p.enter()
+            return p.generations.newest()
 
     def compact(self) -> Compacted:
         """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""

@@ -31,13 +31,13 @@ from journal.core.spans import Span
 from journal.core.views import Generation, Keeping
 from journal.engine.carrying import Carrying
 from journal.engine.closedlogs import ClosedLogs
-from journal.engine.disposal import Disposal, reuse_spare
+from journal.engine.disposal import Disposal, remove_left, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place
+from journal.engine.segments import UNNAMED, Place
 from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 from journal.engine.telling import tell
@@ -352,6 +352,20 @@ class Generations:
             log.warning("log_not_removed path=%s error=%s", directory, e)  # the next open does it (U2)
         else:
             self.disposal.take(gone, "delete", p.settings.wipe)
+
+    def dispose_of_segment(self, path: Path) -> None:
+        """
+        A file of the log that goes before its generation does. What is to be wiped gets a name first that the next open
+        would wipe (disposal N3), durable before the log is without it: that would be too late after a power cut.
+        """
+        p = self._p
+        if not p.settings.wipe or path.name == UNNAMED:
+            remove_left(path, p.settings.wipe)
+        elif path.exists():
+            gone = p.top / f"{path.parent.parent.name}-{path.stem}.gone"
+            os.rename(path, gone)
+            sync_directory(p.top)
+            self.disposal.take(gone, "delete", wipe=True)
 
     def _remember(self, kept: list[Kept]) -> None:
         gone = [k for k in kept if not k.has_rows and not k.has_log]

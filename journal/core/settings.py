@@ -46,7 +46,7 @@ class Settings:
     rotate: str | None = None
     """A new generation begins each "1h", "1d" or "1mo" (wall-clock time, UTC); None: by size or by hand only."""
     rotate_bytes: int | None = None
-    """A new generation begins when the rows of the active one take so many bytes."""
+    """A new generation begins when the rows that were put in the active one take so many bytes; survivors do not count."""
     generations_max: int = 8
     """When more generations than this have rows, the survivors of the oldest move to the active one."""
     on_empty: str = "delete"

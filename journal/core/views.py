@@ -136,7 +136,7 @@ class Generation(NamedTuple):
     buried: int
     bytes: int
     kept_by: tuple[str, ...]
-    """What keeps it: active, entries, leases, buried, followers, compact."""
+    """What keeps it: active, entries, leases, buried, others (rows of other merged journals), followers, compact."""
     first_entry: Keeping | None
     """The entry that comes first, with its process date."""
     last_lease: Keeping | None

@@ -7,6 +7,7 @@ whole period to drain and has few entries left.
 B1  A step moves at most CARRY entries, with one record; leased ones stay until their lease has ended.
 B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that leases keep.
     A rotation that falls due waits for that in the background: nobody who puts does.
+B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Carrying:
     def __init__(self, pipeline: Pipeline, generations: Generations) -> None:
         self.is_busy = False
         """A step comes soon."""
-        self._is_awaited = False
+        self.is_awaited = False
         """A rotation waits for place (B2)."""
         self._p = pipeline
         self._generations = generations
@@ -48,10 +49,10 @@ class Carrying:
 
     def delays_rotation(self) -> bool:
         """Whether a rotation that is due has to wait for place; it is made as soon as there is."""
-        if not self._is_awaited and self.make_place():
-            self._is_awaited = True
+        if not self.is_awaited and self.make_place():
+            self.is_awaited = True
             self.soon()
-        return self._is_awaited
+        return self.is_awaited
 
     def make_place(self) -> bool:
         """A step towards place for one more generation; False when there is, or when no step makes more of it."""
@@ -59,10 +60,11 @@ class Carrying:
 
     def _step(self) -> None:
         self.is_busy = False
-        if self._move(chain(self._too_many(self._p.settings.generations_max - self._is_awaited), self._few())):
+        is_awaited = self.is_awaited  # a rotation that falls due within the move has not had its place looked for
+        if self._move(chain(self._too_many(self._p.settings.generations_max - is_awaited), self._few())):
             self.soon()
-        elif self._is_awaited:
-            self._is_awaited = False
+        elif is_awaited and self.is_awaited:
+            self.is_awaited = False
             self._generations.rotate_due()
 
     def _move(self, older: Iterable[Rows]) -> bool:

@@ -26,6 +26,7 @@ from journal.errors import NotFound, StoreDamaged
 _NAMES = (b"journals", b"meta")
 _CRC = struct.Struct(">I")
 MAP_BYTES = 1 << 28
+LONG = 64
 SLACK_BYTES = 128 << 10
 """Free pages from the start, so that a store can be opened and closed on a disk that is full."""
 
@@ -58,6 +59,8 @@ class Catalog:
             raise NotFound(f"{store} is not a store: there is no {path}")
         check_before_open(path, None, is_deep=True, is_live=readonly)
         self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
+        self._known: dict[str, Listed] = {}
+        """What was written last, when the list of generations is LONG: it takes longer to read than to write."""
         self.opening = self._read(b"meta", b"opening", 0)
         if not readonly:
             self.opening += 1
@@ -95,11 +98,14 @@ class Catalog:
 
     def remove(self, name: str) -> None:
         """A journal is no more; durable on return."""
+        self._known.pop(name, None)
         self._file.txn.delete(name.encode(), db=self._file.databases[b"journals"])
         self.set_dropping(name, is_dropping=False)
 
     def get(self, name: str) -> Listed | None:
         """What is listed under a name."""
+        if name in self._known:
+            return self._known[name]
         kept = self._read(b"journals", name.encode(), None)
         if kept is None:
             return None
@@ -107,15 +113,11 @@ class Catalog:
 
     def set(self, name: str, listed: Listed) -> None:
         """List a journal; durable on return."""
-        self._write(
-            b"journals",
-            name.encode(),
-            {
-                "settings": to_map(listed.settings),
-                "generations": [list(kept) for kept in listed.generations],
-                "digests": listed.digests,
-            },
-        )
+        self._known.pop(name, None)  # after an error it is not known what is listed
+        content = {"settings": to_map(listed.settings), "generations": listed.generations, "digests": listed.digests}
+        self._write(b"journals", name.encode(), content)
+        if len(listed.generations) >= LONG:
+            self._known[name] = listed
 
     def renew(self) -> None:
         """For a reader: look at what is committed now."""

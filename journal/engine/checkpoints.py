@@ -12,6 +12,8 @@ V4  The changes between two checkpoints follow what the last one took: fewer whe
 V5  Puts are refused before the rows could fill their map; work that frees room goes on.
 V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
     applied something, they have it too.
+V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint comes after a quarter of
+    that at the latest, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ HOLD_FACTOR = 2
 """Callers run ahead of a checkpoint that is due by this factor; then they wait for it."""
 AFTER_S = 1.0
 BYTES_MAX = 4 << 20
+LOOK_BYTES_MIN = 256 << 10
 RETRY_S = 1.0
 CHANGE_BYTES_MAX = 6 * 4096
 """What a change may take of the map until the next checkpoint, besides its own bytes: the pages that it touches."""
@@ -73,6 +76,7 @@ class Checkpoints:
         self._paused_at = 0.0
         self._before = 0
         self._bytes_from = 0
+        self._bytes_max = BYTES_MAX
 
     def opened(self, applied: Place) -> None:
         """The rows were read, and the log after them replayed."""
@@ -94,7 +98,11 @@ class Checkpoints:
         self._bytes_from = p.log.bytes_written
         self.press_changes = self.press_bytes = 0
         limit = p.settings.rotate_bytes
-        if limit is not None and p.state.file.used_bytes() >= limit:
+        if limit is None:
+            self._bytes_max = BYTES_MAX
+            return
+        self._bytes_max = min(BYTES_MAX, max(LOOK_BYTES_MIN, limit // 4))  # V7
+        if p.state.active.growth.own_bytes >= limit and not p.generations.carrying.is_awaited:
             p.generations.is_due = self.is_hold_due = True
 
     def weight(self, changes: int, size: int) -> int:
@@ -114,7 +122,7 @@ class Checkpoints:
     def pressed(self) -> None:
         """Changes came: schedule a checkpoint, hurry it, or have callers wait for it."""
         p = self._p
-        bytes_max = self._bytes_from + BYTES_MAX
+        bytes_max = self._bytes_from + (BYTES_MAX if p.state.active.growth.is_moving else self._bytes_max)
         if p.changes < self._changes_max and p.log.bytes_written < bytes_max:
             if not self._is_scheduled:
                 self._schedule(AFTER_S)
@@ -214,6 +222,7 @@ class Checkpoints:
             p.state.use()
             raise
         p.state.use()
+        p.state.active.growth.committed(p.state.file.used_bytes())
         p.changes = 0
         self.count += 1
         p.log.passed(self._before)  # V3

@@ -32,7 +32,7 @@ from journal.core.cursor import base_of
 from journal.core.latest import Latest
 from journal.core.views import Compacted
 from journal.engine.condense import Scanned, condense, scan, size_of
-from journal.engine.disposal import overwrite
+from journal.engine.disposal import overwrite, remove_left
 from journal.engine.files import open_file, storage_error, sync_directory
 from journal.engine.log import ROLL_BYTES, Log
 from journal.engine.segments import CONDENSED, list_segments, segment_path
@@ -152,7 +152,7 @@ class Compaction:
         if not self._is_tidy:  # what a crash may have left
             self._is_tidy = True
             for k in p.generations.kept:
-                (p.directory(k.order) / "log" / CONDENSED).unlink(missing_ok=True)
+                remove_left(p.directory(k.order) / "log" / CONDENSED, p.settings.wipe)
         self._pinned = p.log
         p.log.is_pinned = True
         self._result = Compacted(0, 0, 0, 0)
@@ -195,7 +195,7 @@ class Compaction:
             self._pinned.is_pinned = False
             self._pinned = None
         if self._writing is not None:
-            (self._writing / CONDENSED).unlink(missing_ok=True)
+            remove_left(self._writing / CONDENSED, self._p.settings.wipe)
             self._writing = None
 
     def _failed(self, error: Exception) -> None:

@@ -1,5 +1,6 @@
 """
-What becomes of a generation's files when nothing is left in them: on a thread of its own, so that nobody waits for it.
+What becomes of a generation's files when nothing is left in them, and of segments of its log that go before: on a thread of
+its own, so that nobody waits for it.
 
     delete     the files are unlinked
     truncate   the rows file is kept for a coming generation, cut to its first pages
@@ -38,7 +39,7 @@ class Disposal:
         self._thread: threading.Thread | None = None
 
     def take(self, path: Path, on_empty: str, wipe: bool) -> None:
-        """Dispose of a generation's directory, or of its log."""
+        """Dispose of a generation's directory, of its log, or of a segment."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"journal-disposal-{self._name}", daemon=True)
             self._thread.start()
@@ -61,19 +62,19 @@ class Disposal:
 
 
 def dispose(path: Path, on_empty: str, wipe: bool) -> None:
-    """Dispose of a directory."""
+    """Dispose of a directory, or of a file."""
     rows = path / "rows.mdb"
     if on_empty != "delete" and rows.exists() and not has_readers(rows):
         if wipe:
             _wipe(rows)
         os.rename(rows, path.parent / SPARE)
         sync_directory(path.parent)
-    _remove(path, wipe)
+    remove_left(path, wipe)
     sync_directory(path.parent)
 
 
 def remove_left(path: Path, wipe: bool) -> None:
-    """Remove what a crash has left of a generation, a directory or a file (N3)."""
+    """Remove what is left of a generation, a directory or a file, if it is there (N3)."""
     if path.is_dir() and not path.is_symlink():
         check_own(path, is_directory=True)
         _remove(path, wipe)

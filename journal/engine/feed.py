@@ -33,7 +33,7 @@ from journal.engine.consumers import Consumer, Consumers
 from journal.engine.copying import ORDER as COPYING
 from journal.engine.copying import Copy
 from journal.engine.pipeline import Pipeline
-from journal.engine.tail import Tail, spans_of
+from journal.engine.tail import Tail, active_log, spans_of
 from journal.errors import Invalid, StoreClosed, Unacknowledged
 
 UNACKED_MAX = 10_000
@@ -250,7 +250,8 @@ class Feed:
             if self._is_called or p.trouble is not None:
                 self._is_called = True
                 return
-            if newest(spans_of(p)) > self._tail.at:
+            span = active_log(p).span
+            if (span.order, span.last) > self._tail.at:
                 return
             p.followers = (*p.followers, news)
         try:

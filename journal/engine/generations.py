@@ -30,13 +30,14 @@ from journal.core.settings import Settings
 from journal.core.spans import Span
 from journal.core.views import Generation, Keeping
 from journal.engine.carrying import Carrying
-from journal.engine.disposal import Disposal, reuse_spare
+from journal.engine.closedlogs import ClosedLogs
+from journal.engine.disposal import Disposal, remove_left, reuse_spare
 from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
 from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place, list_segments
+from journal.engine.segments import UNNAMED, Place
 from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
 from journal.engine.telling import tell
@@ -98,8 +99,7 @@ class Generations:
         """Read transactions that are open on the rows of all generations: none is given up meanwhile. Under the lock."""
         self.snapshots = Snapshots()
         self._p = pipeline
-        self._oldest: dict[int, int] = {}
-        """The first offset in the log of each closed generation, which never changes: looked at once."""
+        self._closed = ClosedLogs(pipeline.directory)
         self.carrying = Carrying(pipeline, self)
         self._on_schema: Callable[[], None] = lambda: None
         self.look_at_schema()
@@ -155,9 +155,9 @@ class Generations:
         self._p.timer_soon(self.rotate_at)
 
     def due(self) -> None:
-        """The period is over; an empty one is passed over. Under the lock."""
+        """The period is over; one in which nothing happened, but that survivors moved, is passed over. Under the lock."""
         p = self._p
-        if p.log.next_offset == p.log.base:
+        if p.log.next_offset - p.log.base == p.state.active.growth.carries:
             self._looked = p.time.now()
             self.schedule()
         else:
@@ -168,7 +168,9 @@ class Generations:
         """On the keeper; several callers may have come for it."""
         if self.is_due:
             self.is_due = False
-            if not self.carrying.delays_rotation():
+            order = self._p.order
+            # A look for place may meet a timer, and with it another rotation: one is enough.
+            if not self.carrying.delays_rotation() and self._p.order == order:
                 self.rotate_due()
 
     def rotate_due(self) -> None:
@@ -185,6 +187,13 @@ class Generations:
                 self.schedule()
 
     # -- rotation -----------------------------------------------------------------------------------------------------
+
+    def rotate_if_place(self) -> bool:
+        """Begin a new generation if there is place, else a step towards it; whether it has begun. On the keeper (U4)."""
+        if self.carrying.make_place():
+            return False
+        self.rotate()
+        return True
 
     def rotate(self) -> None:
         """Begin a new generation. On the keeper, without the lock."""
@@ -234,9 +243,11 @@ class Generations:
             rows = Rows(file, order)
             p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)
+            rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
             rows.keep(order, Place(0, 0, 0), now)
             file.commit()
             file.sync()
+            rows.growth.committed(file.used_bytes())
             following.open_at(Place(0, 0, 0), Place(0, 0, 0), is_clean=True)
             closed = self.kept[-1]._replace(last=last, has_log=last >= 0 and old.keep_from <= old.base + last)
             kept = [*self.kept[:-1], closed, Kept(order, now, None, True, True, declared(p.settings))]
@@ -255,6 +266,8 @@ class Generations:
         p.state.use()
         p.order, p.log = order, following
         p.commit.use(following)
+        # Whatever was due, or waited for place, was about the generation before.
+        self.is_due = p.checkpoints.is_hold_due = self.carrying.is_awaited = False
         p.checkpoints.opened(Place(0, 0, 0))
         old.close()
         p.tell()
@@ -340,6 +353,20 @@ class Generations:
         else:
             self.disposal.take(gone, "delete", p.settings.wipe)
 
+    def dispose_of_segment(self, path: Path) -> None:
+        """
+        A file of the log that goes before its generation does. What is to be wiped gets a name first that the next open
+        would wipe (disposal N3), durable before the log is without it: that would be too late after a power cut.
+        """
+        p = self._p
+        if not p.settings.wipe or path.name == UNNAMED:
+            remove_left(path, p.settings.wipe)
+        elif path.exists():
+            gone = p.top / f"{path.parent.parent.name}-{path.stem}.gone"
+            os.rename(path, gone)
+            sync_directory(p.top)
+            self.disposal.take(gone, "delete", wipe=True)
+
     def _remember(self, kept: list[Kept]) -> None:
         gone = [k for k in kept if not k.has_rows and not k.has_log]
         forgotten = {k.order for k in gone[: max(0, len(gone) - PAST_MAX)]}
@@ -362,16 +389,14 @@ class Generations:
 
     def spans(self) -> list[Span]:
         """The log as a row of generations. Under the lock."""
-        return [self._span(k) for k in self.kept]
-
-    def _span(self, k: Kept) -> Span:
         p = self._p
-        if k.last is None:
-            return Span(k.order, p.log.end.offset - 1, is_closed=False, oldest=p.log.oldest if p.is_writable else 0)
-        if k.has_log and k.order not in self._oldest:
-            self._oldest[k.order] = list_segments(p.directory(k.order) / "log")[0]
-        oldest = self._oldest[k.order] if k.has_log else k.last + 1
-        return Span(k.order, k.last, is_closed=True, oldest=oldest, is_gone=not k.has_log)
+        oldest = p.log.oldest if p.is_writable else 0
+        active = Span(self.kept[-1].order, p.log.end.offset - 1, is_closed=False, oldest=oldest)
+        return [*self.closed_logs().spans, active]
+
+    def closed_logs(self) -> ClosedLogs:
+        """The logs of all generations but the active one. Under the lock."""
+        return self._closed.look(self.kept)
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
@@ -379,6 +404,10 @@ class Generations:
     def is_compacting(self) -> bool:
         """Whether logs are kept for those who come later."""
         return self._p.settings.compact
+
+    def newest(self) -> Generation:
+        """The active one. Under the lock, with LMDB having all entries."""
+        return tell(self._p, self.kept[-1:], self._p.state.generations)[0]
 
     def list(self) -> list[Generation]:
         """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""

@@ -25,6 +25,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from zlib import crc32
@@ -92,6 +94,8 @@ class Log:
         """Two checkpoints have passed all places before this one (W5)."""
         self.is_pinned = False
         """Segments are being compacted: none is reused or removed meanwhile."""
+        self.remove: Callable[[Path], None] = partial(Path.unlink, missing_ok=True)
+        """How a file of records that nobody wants goes; set by who overwrites them first."""
         self._segments: list[int] = []
         self._spares: list[Path] = []
         self._retired: list[int] = []
@@ -369,7 +373,7 @@ class Log:
                 self._spares.pop(0)
                 fd = open_file(unnamed)
             else:
-                unnamed.unlink(missing_ok=True)
+                self.remove(unnamed)  # a crash may have left a recycled one
                 fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             allocated = os.fstat(fd).st_size
             if allocated < SEGMENT_BYTES_FIRST:
@@ -383,8 +387,8 @@ class Log:
             for each in (fd, sync_fd):
                 if each >= 0:
                     os.close(each)
-            unnamed.unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
+            self.remove(unnamed)
+            self.remove(path)
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot make the log segment {path}") from e
             raise
@@ -421,7 +425,7 @@ class Log:
         while self._spares and (len(self._spares) > keep or os.stat(self._spares[0]).st_size > SPARE_BYTES_MAX):
             path = self._spares.pop(0)
             try:
-                os.unlink(path)
+                self.remove(path)
                 sync_directory(self.directory)  # or a power cut may take a later one and leave this
             except (OSError, StorageError) as e:
                 log.warning("log_segment_not_removed path=%s error=%s", path, e)

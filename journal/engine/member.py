@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 from journal.core import effects as fx
 from journal.core.cursor import Cursor
 from journal.core.limits import NEVER
-from journal.core.rows import PROCESSING
+from journal.core.rows import PROCESSING, decode_entry, decode_lease
 from journal.core.schema import Schema
 from journal.core.spans import Span
 from journal.core.views import Keeping
 from journal.engine.carrying import Carrying
+from journal.engine.closedlogs import ClosedLogs
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
 from journal.engine.generations import Generations, Kept, declared
-from journal.engine.prefixed import behind, name_in
+from journal.engine.prefixed import behind, name_in, unprefixed
 from journal.engine.rowsfile import Rows
 from journal.engine.snapshots import Snapshots
 from journal.engine.survivors import survivors
@@ -64,9 +65,17 @@ class MergedGenerations(Generations):
         self._p.write_for(name, effect, 1, now)
 
     def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
-        """How many entries of a generation are under a lease; which one ends last only its journal knows."""
+        """How many entries of a generation are under a lease, and the one whose lease ends last, of all journals."""
         self._p.state.save_leases()
-        return sum(1 for _, value in rows.all(rows.leases) if value[4] == PROCESSING), None
+        count, last, deadline = 0, b"", -1
+        for name, value in rows.all(rows.leases):
+            if value[4] == PROCESSING:
+                count += 1
+                lease = decode_lease(unprefixed(name), value)
+                if lease.deadline > deadline:
+                    last, deadline = name, lease.deadline
+        entry = rows.get(last, db=rows.entries) if count else None
+        return count, None if entry is None else Keeping(decode_entry(unprefixed(last), entry).key, deadline)
 
 
 class MemberGenerations(Generations):
@@ -183,6 +192,10 @@ class MemberGenerations(Generations):
     def spans(self) -> list[Span]:
         """The log that all share, as a row of generations."""
         return self._shared.generations.spans()
+
+    def closed_logs(self) -> ClosedLogs:
+        """The logs that all share, but the active one."""
+        return self._shared.generations.closed_logs()
 
     @property
     def is_compacting(self) -> bool:

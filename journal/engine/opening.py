@@ -3,7 +3,7 @@ How the files of journals are made, checked and opened: one by one, or those tha
 
     <journal>/000001/…     a journal that has its files for itself
     _merged/000001/…       what all merged journals of the store share
-    _gone-<number>/        what is left of a journal that was dropped; removed when the store is opened
+    _gone-<number>[-wipe]/ what is left of a journal that was dropped; removed when the store is opened
 
 O1  A journal is named in the catalog when all its files are durable, and is not named there any more before they go.
 O2  A merged journal that is being dropped is listed as such until none of its rows is left, as of a durable checkpoint:
@@ -25,7 +25,7 @@ from journal.engine import lmdbfile
 from journal.engine.catalog import Catalog, Listed
 from journal.engine.clock import EngineTime
 from journal.engine.disposal import SPARE, remove_left
-from journal.engine.files import check_own, make_directory, remove_tree, sync_directory
+from journal.engine.files import check_own, make_directory, sync_directory
 from journal.engine.generations import Kept, declared
 from journal.engine.keeper import Keeper
 from journal.engine.log import Log
@@ -40,7 +40,8 @@ from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
 log = logging.getLogger("journal.store")
 
 GONE = "_gone-"
-_LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows)?\.gone)?")
+_WIPE = "-wipe"
+_LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows|-[0-9]{20})?\.gone)?")
 """What a crash in the middle of a rotation or a disposal may leave."""
 
 
@@ -173,7 +174,9 @@ class Opening:
         top = self.path / name
         if not make_directory(top):
             log.warning("orphan_removed path=%s", top)
-            remove_tree(top)
+            # Of a declaration, then there is little of it; or of a drop that was cut short before `forget` gave it its
+            # name, and nobody knows any more whether that journal wanted it wiped.
+            remove_left(top, wipe=True)
             make_directory(top)
         directory = top / "000001"
         make_directory(directory)
@@ -186,11 +189,14 @@ class Opening:
 
     # -- dropping -----------------------------------------------------------------------------------------------------
 
-    def forget(self, name: str) -> Path:
-        """A journal that has its files for itself, and is closed, is no more: where its files are now (O1)."""
+    def forget(self, name: str, *, wipe: bool) -> Path:
+        """
+        A journal that has its files for itself, and is closed, is no more: where its files are now (O1), under a name that
+        says how they go (disposal N3).
+        """
         self.catalog.remove(name)
         number = 0
-        while (gone := self.path / f"{GONE}{number}").exists():
+        while (gone := self.path / f"{GONE}{number}{_WIPE if wipe else ''}").exists():
             number += 1
         os.rename(self.path / name, gone)
         sync_directory(self.path)
@@ -202,7 +208,7 @@ class Opening:
         sweep_loads(self.path)
         for found in sorted(self.path.iterdir()):
             if found.name.startswith(GONE):
-                remove_tree(found)
+                remove_left(found, wipe=found.name.endswith(_WIPE))
 
 
 def _check_generations(top: Path, name: str, listed: Listed) -> None:

@@ -121,6 +121,7 @@ class Pipeline:
         directory, namespace = self.directory(order) / "log", self.name.encode()
         made = Log(directory, namespace, self.settings.segment_bytes_max, base_of(order))
         made.encode = encoder_of(self, namespace)
+        made.remove = lambda path: self.generations.dispose_of_segment(path)
         return made
 
     def open(self, digests: dict[int, int | None], *, is_deep: bool) -> None:

@@ -39,6 +39,11 @@ def name_in(key: bytes) -> bytes:
     return key[: key.index(b":")]
 
 
+def unprefixed(key: bytes) -> bytes:
+    """A row's key as its journal sees it."""
+    return key[key.index(b":") + 1 :]
+
+
 def behind(name: bytes) -> bytes:
     """The least key behind all rows of a journal."""
     return name + b";"
@@ -124,6 +129,7 @@ class PrefixedRows(Rows):
         databases = rows.file.databases
         self._counted = [(databases[each], each) for each in _COUNTED]
         super().__init__(rows.file, rows.order)
+        self.growth = rows.growth  # it is the file's
 
     @property
     def is_dirty(self) -> bool:
@@ -212,6 +218,11 @@ class PrefixedRows(Rows):
         """The keys of a sub-database from `start` on, without the journal's name."""
         cursor: PrefixedCursor = self.cursor(db=database)
         return cursor.keys() if cursor.set_range(start) else iter(())
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other journals have entries, or buried ones, in the file."""
+        return any(self.base.size(name) > self.size(name) for name in (b"entries", b"buried"))
 
     def size(self, database: bytes = b"entries") -> int:
         """How many rows this journal has in a sub-database."""

@@ -24,10 +24,11 @@ class Rotating(Side):
         """Begin a new generation now; the active one."""
         p = self._p
         p.level_of(None, p.level)
-        while p.keeper.call(p.generations.carrying.make_place):
+        while not p.keeper.call(p.generations.rotate_if_place):
             pass  # the keeper does what others need in between
-        p.keeper.call(p.generations.rotate)
-        return self.generations()[-1]
+        with p.lock:
+            p.enter()
+            return p.generations.newest()
 
     def compact(self) -> Compacted:
         """Compact the log now, up to what feed consumers hold, instead of when there is more to gain."""

@@ -7,7 +7,8 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
     successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
     buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
     meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
-                 "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (once)
+                 "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (once);
+                 "growth" (growth)
 
 F1  What is committed is the effect of all records up to "applied", and of none after it, on the entries of this
     generation.
@@ -23,6 +24,8 @@ import msgpack
 
 from journal.core.cursor import base_of
 from journal.engine.bucketindex import BucketIndex
+from journal.engine.growth import NAME as GROWTH
+from journal.engine.growth import Growth
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.segments import Place
 from journal.errors import StoreDamaged
@@ -44,9 +47,10 @@ class Rows:
         self.collisions = 0
         """How many of its keys have an ordinal above 0."""
         self.is_dirty = False
+        """Whether there is something to commit."""
         self.has_moved = False
         """Rows of this older generation moved to the active one since the last checkpoint."""
-        """Whether there is something to commit."""
+        self.growth = Growth()
         self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
         """What `Joined` knows of older generations, as long as no row goes."""
         self.ahead_at = 0
@@ -77,6 +81,10 @@ class Rows:
         self.index = BucketIndex.loaded(self)
         kept = self.get(b"applied", db=self.meta)
         self.collisions = 0
+        try:
+            self.growth.load(self.get(GROWTH, db=self.meta), self.file.used_bytes())
+        except (ValueError, TypeError) as e:
+            raise StoreDamaged(f"{self.file.path}: how it has grown is not readable: {e}") from e
         if kept is None:
             self.ahead_at = base_of(self.order)
             return Place(0, 0, 0), 0
@@ -90,6 +98,7 @@ class Rows:
     def keep(self, order: int, applied: Place, now: int) -> None:
         """Write the place that a commit stands for."""
         self.put(b"applied", msgpack.packb((order, *applied, self.collisions, now)), db=self.meta)
+        self.put(GROWTH, self.growth.kept(), db=self.meta)
         if self.index is not None:
             self.index.keep()
 

@@ -357,6 +357,7 @@ class State(Stored):
 
     def _carry(self, effect: fx.Carry, at: int) -> None:
         """Entries, lease rows of waiting ones and buried rows move to the active generation, as they are."""
+        self.active.growth.carried()
         for i in range(0, len(effect.entries), 2):
             primary, value = effect.entries[i], effect.entries[i + 1]
             row = decode_entry(primary, value)

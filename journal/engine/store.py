@@ -240,7 +240,7 @@ class Store:
             self._keeper.call(p.close)
             del self._journals[name]
             try:
-                gone = self._keeper.call(lambda: self._opening.forget(name))
+                gone = self._keeper.call(lambda: self._opening.forget(name, wipe=p.settings.wipe))
             except OSError as e:
                 raise storage_error(e, f"cannot remove the files of journal {name}") from e
             p.generations.disposal.take(gone, "delete", p.settings.wipe)

@@ -48,20 +48,22 @@ class KeptLog(NamedTuple):
     directory: Path
 
 
-def kept_logs(p: Pipeline) -> list[KeptLog]:
-    """The logs that a journal has, in order; under its lock. The only place that knows which generations there are."""
+def active_log(p: Pipeline) -> KeptLog:
+    """The log that takes records, up to what a follower may see; under the lock."""
     if p.trouble is not None:
         raise p.trouble
     if not p.is_writable:
         p.enter()  # what its owner has committed by now
-    *closed, active = p.generations.spans()
     directory = p.log.directory  # known: making a path is half of a look
     shown = p.shown() - p.log.base
-    oldest = active.oldest if p.is_writable else list_segments(directory)[0]
-    return [
-        *(KeptLog(span, p.directory(span.order) / "log") for span in closed),
-        KeptLog(Span(p.order, shown, False, min(oldest, shown + 1)), directory),
-    ]
+    oldest = p.log.oldest if p.is_writable else list_segments(directory)[0]
+    return KeptLog(Span(p.order, shown, False, min(oldest, shown + 1)), directory)
+
+
+def kept_logs(p: Pipeline) -> list[KeptLog]:
+    """The logs that a journal has, in order; under its lock. The only place that knows which generations there are."""
+    active = active_log(p)
+    return [*p.generations.closed_logs().logs, active]
 
 
 def spans_of(p: Pipeline) -> list[Span]:
@@ -147,23 +149,26 @@ class Tail:
         """The last offset to see in the generation that is read, and how far its open segment is written."""
         p = self._p
         with p.lock:
-            logs = kept_logs(p)
+            log = active = active_log(p)
+            is_elsewhere = self.at.order != active.span.order or self.at.offset + 1 < active.span.oldest
+            if is_elsewhere:  # else no other generation plays a part
+                logs = kept_logs(p)
+                active = logs[-1]
             is_open = p.is_writable and p.log.directory == self._directory and p.log.first == self._first
             ready = p.log.position if is_open else 1 << 63
-        newest = logs[-1].span
-        if self.at.order == newest.order and self.at.offset >= newest.last:
-            return newest.last, 0
-        spans = [log.span for log in logs]
-        at = resolve(self.at, spans)
-        if at != self.at:
-            self.crossed.append((self.at, at))
-            self.close()
-            self.at = self._end = at
-        log = next(log for log in logs if log.span.order == at.order)
+        if self.at.order == active.span.order and self.at.offset >= active.span.last:
+            return active.span.last, 0
+        if is_elsewhere:
+            at = resolve(self.at, [log.span for log in logs])
+            if at != self.at:
+                self.crossed.append((self.at, at))
+                self.close()
+                self.at = self._end = at
+            log = next(log for log in logs if log.span.order == at.order)
         if log.directory != self._directory:
             self.close()
             self._directory = log.directory
-        return log.span.last, ready if log.span is newest else 1 << 63
+        return log.span.last, ready if log is active else 1 << 63
 
     def seek(self, after: Cursor) -> None:
         """Go on after another cursor."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from journal.core.cursor import base_of, place_of
 from journal.core.rows import decode_entry, place
 from journal.core.views import Generation, Keeping
-from journal.engine.prefixed import name_in
+from journal.engine.prefixed import PrefixedRows, unprefixed
 from journal.engine.rowsfile import Rows
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def _view(p: Pipeline, k: Kept, rows: Rows | None, ended: int | None) -> Generat
         return Generation(k.order, state, k.began, ended, last, 0, 0, 0, 0, log_kept_by, None, None, consumers)
     entries, buried = rows.size(), rows.size(b"buried")
     processing, lease = p.generations.leased(rows)
-    keeps = ("active",) if k.last is None else tuple(
-        name for name, count in (("entries", entries - processing), ("leases", processing), ("buried", buried)) if count
-    )  # fmt: skip
+    others = isinstance(rows, PrefixedRows) and rows.has_others
+    found = (("entries", entries - processing), ("leases", processing), ("buried", buried), ("others", others))
+    keeps = ("active",) if k.last is None else tuple(name for name, count in found if count)
     return Generation(
         k.order, state, k.began, ended, last, entries, processing, buried, rows.file.used_bytes(), keeps + log_kept_by,
         _first(rows), lease, consumers,
@@ -51,7 +51,7 @@ def _first(rows: Rows) -> Keeping | None:
     if not cursor.first():
         return None
     name, value = cursor.item()
-    primary = name[len(name_in(name)) + 1 :] if len(name) > 26 else name
+    primary = unprefixed(name) if len(name) > 26 else name
     return Keeping(decode_entry(primary, value).key, place(primary)[1])
 
 

@@ -55,6 +55,11 @@ POINTS: tuple[str, ...] = (
     "journal.engine.lmdbfile:LmdbFile.commit:after",
     "journal.engine.lmdbfile:create:before",
     "journal.engine.lmdbfile:create:after",
+    "journal.engine.carrying:Carrying._move:after",
+    "journal.engine.generations:Generations._begin:before",
+    "journal.engine.generations:Generations._begin:after",
+    "journal.engine.generations:Generations._give_up_empty:after",
+    "journal.engine.generations:Generations.dispose_of_segment:after",
 )
 
 

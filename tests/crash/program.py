@@ -18,7 +18,7 @@ import msgpack
 
 import journal
 from journal.core.settings import SHARED
-from journal.engine import loading, oneload, state
+from journal.engine import checkpoints, loading, oneload, state
 from journal.loads import encode_block
 from journal.testing import ManualClock
 from tests.crash.collide import twin
@@ -31,6 +31,7 @@ NAME = "work"
 NEIGHBOURS = ("wor", "work-2", "z")
 BULK = 8
 state.BULK = oneload.BULK = loading.CHANGES_MIN = BULK  # what loads do with thousands of rows they do with a few here
+checkpoints.LOOK_BYTES_MIN = 1 << 15  # so that a size is looked at every few calls
 
 _LONG = b"two blocks of sixteen bytes each"
 KEYS: tuple[str | bytes, ...] = (
@@ -69,6 +70,11 @@ class Shape:
         return self.seed % 8 != 2
 
     @property
+    def is_growing(self) -> bool:
+        """Some fill a generation every few calls: rotations fall due by size, and wait for survivors of the last ones to move."""
+        return self.seed % 5 in (1, 3)
+
+    @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
 
@@ -93,6 +99,7 @@ class Shape:
             "merge": merge,
             "segment_bytes_max": 1 << 16,
             "processing_timeout": LEASE,
+            "rotate_bytes": 1 << 16 if self.is_growing else None,
             "generations_max": 2 + self.seed % 2,
             "on_empty": ("delete", "reset", "truncate")[self.seed % 7 % 3],
             "wipe": self.seed % 4 == 1,

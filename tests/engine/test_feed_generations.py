@@ -9,6 +9,8 @@ import pytest
 
 import journal
 from journal import Cursor, Put
+from journal.engine.closedlogs import ClosedLogs
+from journal.engine.pipeline import Pipeline
 from journal.testing import ManualClock
 from tests.top import top
 
@@ -197,3 +199,36 @@ def test_generations_without_changes_are_held_for_nobody(store: journal.Store, c
     pages.put("a")
     with pages.feed(consumer="slow", live=False) as feed:
         assert [event.cursor for event in feed] == [Cursor(6, 0)]
+
+
+def test_who_follows_does_not_pay_for_old_generations(
+    store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look for more, or a wait for it, asks for the active generation only; the others are looked at when they change."""
+    for period in range(20):
+        pages.put(f"old-{period}")
+        pages.done_many(pages.claim_many(10))
+        pages.rotate()
+    feed = pages.feed(start="END", live=False)
+    assert keys(feed) == []
+    asked: list[int] = []
+    directory = type(pages._p).directory
+
+    def asking(p: Pipeline, order: int) -> Path:
+        asked.append(order)
+        return directory(p, order)
+
+    monkeypatch.setattr(Pipeline, "directory", asking)
+    spans = ClosedLogs(pages._p.directory).look(pages._p.generations.kept).spans
+    assert asked == list(range(1, 21)) and pages._p.generations.closed_logs().spans == spans
+    asked.clear()
+    for i in range(20):
+        pages.put(f"new-{i}")
+        assert keys(feed) == [f"new-{i}"]
+    assert asked == []
+    pages.rotate()
+    pages.put("next")
+    assert keys(feed) == ["next"]
+    assert pages._p.generations.closed_logs().logs[-1].directory == pages._p.directory(21) / "log"
+    assert [span.order for span in pages._p.generations.spans()] == list(range(1, 23))
+    assert pages.lag(Cursor(21, -1)) == 21

@@ -13,6 +13,7 @@ import pytest
 
 import journal
 from journal import Put
+from journal.engine import catalog
 from journal.engine.lmdbfile import LmdbFile
 from journal.testing import ManualClock
 from tests.engine.test_generations import live
@@ -181,3 +182,24 @@ def test_a_failed_sync_before_a_generation_is_given_up_is_final(
     with journal.open(path) as store:
         assert [e.priority for e in store.journal("pages").scan()] == [1]
         assert store.check() == []
+
+
+def test_a_long_list_of_generations_is_kept_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner does not read back what it wrote: settings, rotations, a drop and a reopen all see the last of it."""
+    monkeypatch.setattr(catalog, "LONG", 2)
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages")
+        for n in range(4):
+            pages.put(f"k{n}")
+            pages.rotate()
+        store.journal("pages", timeouts_max=9)
+        pages.rotate()
+        expected = [(g.order, g.state) for g in pages.generations()]
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages")
+        assert [(g.order, g.state) for g in pages.generations()] == expected
+        assert pages.settings.timeouts_max == 9 and pages.count() == 4
+        assert store.check() == []
+        store.drop("pages")
+        assert store.journals() == []
+        assert store.journal("pages").count() == 0

@@ -377,3 +377,32 @@ def test_it_is_told_what_keeps_a_generation(store: journal.Store, clock: ManualC
     with pages.feed(consumer="slow", live=False) as feed:
         feed.ack(list(feed))
     assert pages.generations()[0].consumers == ()
+
+
+def test_it_is_told_what_other_merged_journals_keep(store: journal.Store, clock: ManualClock) -> None:
+    """A journal without rows in a generation sees that other ones keep it; who asks for all sees the lease that ends last."""
+    a, b = store.journal("a", merged=True), store.journal("b", merged=True)
+    for key, minutes in (("early", 5), ("late", 20), ("later", 10)):
+        b.put(key, priority=minutes)
+    for lease in ("5m", "20m", "10m"):
+        assert b.claim(consumer="w", lease=lease)
+    first = b.leases()[0]
+    a.put("x")
+    done = a.claim()
+    assert done is not None
+    done.done()
+    store.merged().rotate()
+    a.put("y")
+    store.checkpoint()
+    mine, theirs, both = a.generations()[0], b.generations()[0], store.merged().generations()[0]
+    assert (mine.state, mine.entries, mine.kept_by, mine.last_lease) == ("draining", 0, ("others",), None)
+    assert (theirs.processing, theirs.kept_by) == (3, ("leases",))
+    assert (both.processing, both.kept_by) == (3, ("leases",))
+    last = max(b.leases(), key=lambda lease: lease.deadline)
+    assert both.last_lease == theirs.last_lease == (last.key, clock.now() + 20 * 60_000)
+    first.extend("1h")  # known before a checkpoint has it
+    assert store.merged().generations()[0].last_lease == (first.key, clock.now() + 60 * 60_000)
+    b.done_many(b.leases())
+    assert a.generations()[0].kept_by == ()
+    store.checkpoint()
+    assert a.generations()[0].state == "gone"

@@ -3,6 +3,7 @@ The check: recompute every index, counter and invariant from the entries and the
 
 It only reads. When the log still has its beginning, it is replayed into an empty database and the result compared byte
 for byte (the same log gives the same state); unless it was compacted: then it must have what decided each entry's data.
+The logs of closed generations, which are there for followers only, are read to their ends, while callers go on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from journal.core.cursor import base_of, cursor_of
 from journal.core.events import events_of
 from journal.core.keys import UserKey, expiration_key, key_bytes, murmur, owner_key
 from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
+from journal.engine.foreign import LogFiles
+from journal.engine.generations import Kept
 from journal.engine.lmdbfile import LmdbFile
 from journal.engine.look import Look
 from journal.engine.merged import Merging
@@ -34,8 +37,9 @@ _COMPARED = tuple(name for name in DATABASES if name not in (b"buckets", b"meta"
 
 def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
     """What is wrong with a journal, in words; empty when nothing is."""
-    consumers = [f"{p.name}: {line}" for line in p.consumers.check()]
-    found: list[str] = []
+    closed = [f"{p.name}: {line}" for line in _closed_logs(p)]
+    consumers = [f"{p.name}: {line}" for line in _consumers(p)]
+    found = list(closed)
     with p.lock:
         p.enter()
         if not isinstance(p, Look):
@@ -52,9 +56,19 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
             return found + consumers
         found += [f"{p.name}: {line}" for line in _generations(p)]
         found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
+        if p.settings.compact and not closed:
+            found += [f"{p.name}: {line}" for line in _compacted(p)]
         if p.log.synced >= p.log.next_offset:
             found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
     return found + consumers
+
+
+def _consumers(p: Pipeline) -> Iterator[str]:
+    """The offset log, and what it holds of the log."""
+    try:
+        yield from p.consumers.check()
+    except IndexError:
+        yield "offset log: not compared, since a log that is kept has no segment"
 
 
 def _states(p: Pipeline) -> Iterator[tuple[str, State]]:
@@ -250,14 +264,50 @@ def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:
                 pass
         if reader.end != p.log.end:
             yield f"log: the records end at {reader.end}, the engine goes on at {p.log.end}"
-        if p.settings.compact:
-            yield from _compacted(p)
     except (StorageError, IndexError) as e:
         yield f"log: {e}"
 
 
+def _closed_logs(p: Pipeline) -> Iterator[str]:
+    """The logs of closed generations, each to its last change. Without the lock: they do not change, and may be long."""
+    with p.lock:
+        p.enter()
+        closed = [k for k in p.generations.kept if k.has_log and k.last is not None]
+    for k in closed:
+        difference = _closed_log(p, k)
+        if difference is None:
+            continue
+        with p.lock:
+            p.enter()
+            if any(each.order == k.order and each.has_log for each in p.generations.kept):  # or it went meanwhile
+                yield difference
+
+
+def _closed_log(p: Pipeline, k: Kept) -> str | None:
+    """What is wrong with the log of one closed generation."""
+    files = LogFiles(p.directory(k.order) / "log", namespace=p.name.encode())
+    following = 0
+    try:
+        for found in files.read():
+            following = found.last + 1
+    except StorageError as e:
+        return f"log: {e}"
+    if k.last is not None and following != k.last + 1:
+        return f"log: the records of generation {k.order} end before {following}, its last is {k.last}"
+    if files.let_go:
+        return f"log: generation {k.order} does not have the changes {files.let_go}"
+    return None
+
+
 def _compacted(p: Pipeline) -> Iterator[str]:
-    """A log that is kept for those who come later: no gap, and what decided the data of each entry (latest D1)."""
+    """A log that is kept for those who come later has what decided the data of each entry (latest D1)."""
+    try:
+        yield from _undecided(p)
+    except (StorageError, IndexError) as e:
+        yield f"log: {e}"
+
+
+def _undecided(p: Pipeline) -> Iterator[str]:
     namespace = p.name.encode()
     logs = [(k, list_segments(p.directory(k.order) / "log")) for k in p.generations.kept if k.has_log]
     oldest = base_of(logs[0][0].order) + logs[0][1][0]
@@ -274,8 +324,6 @@ def _compacted(p: Pipeline) -> Iterator[str]:
             for event in events_of(record, payload, k.order):
                 if event.has_data and missing.get((event.namespace, event.key), at + 1) <= at:
                     del missing[event.namespace, event.key]
-        if k.last is not None and reader.end.offset != k.last + 1:
-            yield f"log: the records of generation {k.order} end before {reader.end.offset}, its last is {k.last}"
     for (_, key), at in missing.items():
         yield f"log: no change since {cursor_of(at)}, which wrote the entry {key!r}, has its data"
 

@@ -3,8 +3,8 @@ The feed consumers of one journal: what they have acknowledged, when that is wri
 
 H1  A named consumer holds the log from the change after its position on, also before anybody opens its feed. What counts
     is the position that is durable in the offset log: what a power cut takes back must still be there to be read.
-H2  Acknowledgements are written every `flush` by the keeper, and on close; the log up to them is made durable before, so
-    that the offset log never names a change that a power cut has taken.
+H2  Acknowledgements are written by the keeper, not later than `flush` after they came, whatever others asked for, and on
+    close; the log up to them is made durable before, so that the offset log never names a change that a power cut has taken.
 H3  `lock` guards what is acknowledged and is held for moments. `_writing` is held while the offset log is written. The
     pipeline's lock is never taken under `lock`, nor the keeper called under either.
 H4  `_opening` is held while a feed is opened, and while a consumer is changed by hand: no feed has a consumer that was
@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from journal.core.acks import Acks
@@ -26,6 +27,7 @@ from journal.core.limits import NEVER
 from journal.core.settings import MERGED
 from journal.core.spans import Span, lag, newest, oldest, resolve, roll_forward
 from journal.core.views import FeedView as FeedView
+from journal.engine.keeper import Alarm
 from journal.engine.offsets import COPY, SYNC, Kept, OffsetLog
 from journal.engine.segments import list_segments, segment_path
 from journal.engine.tail import KeptLog, kept_logs, spans_of
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.consumers")
 
 FLUSH_MS = 1000
-RETRY_S = 1.0
+RETRY_MS = 1000
 CONSUMERS_MAX = 10_000
 RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
@@ -91,7 +93,8 @@ class Consumers:
         self._offsets = OffsetLog(directory, p.name.encode())
         self._opening = threading.Lock()
         self._writing = threading.Lock()
-        self._is_scheduled = False
+        self._alarm = Alarm(p.keeper, self._flush_later)
+        """Set to the earliest date when something is to be written, by the steady clock."""
         self.is_closed = False
 
     # -- opening and closing, on the keeper ---------------------------------------------------------------------------
@@ -136,13 +139,13 @@ class Consumers:
     def touched(self, consumer: Consumer) -> None:
         """Something of a consumer is to be written soon; under `lock`."""
         consumer.is_dirty = True
-        if not self._is_scheduled:
-            self._schedule(consumer.flush_ms / 1000)
+        self._schedule(consumer.flush_ms)
 
-    def _schedule(self, seconds: float) -> None:
-        if not self.is_closed:
-            self._is_scheduled = True
-            self._p.keeper.after(seconds, self._flush_later)
+    def _schedule(self, ms: int) -> None:
+        """Write in so many milliseconds, or earlier if that was asked for."""
+        at = int(monotonic() * 1000) + ms
+        if at < self._alarm.at and not self.is_closed:
+            self._alarm.set(at, ms / 1000)
 
     def flush(self) -> None:
         """Write what has changed (H2)."""
@@ -150,17 +153,15 @@ class Consumers:
             self._write(())
 
     def _flush_later(self) -> None:
-        with self.lock:
-            self._is_scheduled = False
-            if self.is_closed:
-                return
+        if self.is_closed:
+            return
         try:
             self.flush()
         except StorageError as e:
             log.warning("offsets_postponed journal=%s error=%s", self._p.name, e)
             if self._p.trouble is None:
                 with self.lock:
-                    self._schedule(RETRY_S)
+                    self._schedule(RETRY_MS)
 
     def _write(self, removed: tuple[str, ...]) -> None:
         """Write the consumers that have changed, and removals; `_writing` is held."""

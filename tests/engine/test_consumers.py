@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import journal
 from journal import CursorUnavailable, Invalid, Refused, Unacknowledged
 from journal.testing import ManualClock
 from tests.engine.following import SMALL, at, caught_up, fill_segments, keys, put
+from tests.engine.helpers import poll
 from tests.top import top
 
 
@@ -60,13 +60,19 @@ def test_offsets_are_flushed_by_themselves(pages: journal.Journal) -> None:
     put(pages, "a")
     feed = caught_up(pages, consumer="audit", flush="1ms")
     feed.ack(list(feed))
-    consumers = pages._p.consumers
-    looked = threading.Event()
-    for _ in range(5000):
-        if consumers.known["audit"].held == at(0):
-            break
-        looked.wait(0.001)
-    assert consumers.known["audit"].held == at(0)
+    audit = pages._p.consumers.known["audit"]
+    poll(lambda: audit.held == at(0), "what was acknowledged is not written")
+
+
+def test_a_consumer_in_no_hurry_delays_no_other(pages: journal.Journal) -> None:
+    """Each is written at its own interval, whoever came first."""
+    put(pages, "a", "b")
+    lazy = caught_up(pages, consumer="lazy", flush="1h")
+    lazy.ack(next(lazy))
+    feed = caught_up(pages, consumer="audit", flush="1ms")
+    feed.ack(list(feed))
+    audit = pages._p.consumers.known["audit"]
+    poll(lambda: audit.held == at(1), "what was acknowledged is not written")
 
 
 def test_the_offset_log_is_never_ahead_of_the_log(tmp_path: Path) -> None:

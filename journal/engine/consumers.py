@@ -389,19 +389,22 @@ class Consumers:
         return lag(position, spans) - (0 if consumer.is_copying else consumer.acks.above)
 
 
+def check_start(start: str | Cursor) -> None:
+    """Refuse what says no place to begin, whether it counts or not."""
+    if not isinstance(start, Cursor) and start not in ("BEGIN", "END"):
+        raise Invalid(
+            f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
+        )
+
+
 def start_of(p: Pipeline, start: str | Cursor) -> Cursor:
     """The cursor to read after; under the pipeline's lock."""
+    check_start(start)
     spans = spans_of(p)
     spans[-1] = spans[-1]._replace(last=max(spans[-1].last, p.log.end.offset - 1))
     if isinstance(start, Cursor):
         return resolve(start, spans)
-    if start == "BEGIN":
-        return oldest(spans)
-    if start == "END":
-        return newest(spans)
-    raise Invalid(
-        f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
-    )
+    return oldest(spans) if start == "BEGIN" else newest(spans)
 
 
 def _sizes(logs: list[KeptLog]) -> list[tuple[Cursor, int]]:

@@ -15,7 +15,7 @@ from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
 from journal.engine.arguments import consumer_name
 from journal.engine.changes import changes, first_cursor
-from journal.engine.consumers import Consumer, Consumers, FeedView, start_of
+from journal.engine.consumers import Consumer, Consumers, FeedView, check_start, start_of
 from journal.engine.feed import UNACKED_MAX, Feed
 from journal.engine.side import Side
 from journal.errors import Invalid, ReadOnly
@@ -51,6 +51,7 @@ class Following(Side):
             raise p.trouble
         if type(unacked_max) is not int or unacked_max < 1:
             raise Invalid(f"unacked_max is {unacked_max!r}: it must be an int of at least 1")
+        check_start(start)
         flush_ms = duration_ms(flush, "flush")
         if not p.is_writable and (consumer is not None or live):
             raise ReadOnly(

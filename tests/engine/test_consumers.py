@@ -279,6 +279,9 @@ def test_a_removed_consumer_is_new_again(tmp_path: Path) -> None:
         {"consumer": "x" * 300},
         {"unacked_max": 0},
         {"flush": "soon"},
+        {"start": "MIDDLE"},
+        {"start": 5},
+        {"start": "MIDDLE", "consumer": "a"},
         {"copy": True},
         {"copy": True, "consumer": "a", "start": "END"},
     ],
@@ -288,6 +291,14 @@ def test_wrong_options_are_refused(pages: journal.Journal, options: dict[str, An
     with pytest.raises(Invalid):
         pages.feed(**options)
     assert pages.feeds() == []
+
+
+def test_a_wrong_start_is_refused_also_where_it_does_not_count(pages: journal.Journal) -> None:
+    """A consumer that is known goes on where it was; what says no place is a mistake all the same."""
+    pages.feed(consumer="audit").close()
+    with pytest.raises(Invalid, match="BEGIN"):
+        pages.feed(consumer="audit", start="MIDDLE")
+    pages.feed(consumer="audit", start="END").close()
 
 
 def test_a_look_reads_what_is_committed(tmp_path: Path) -> None:

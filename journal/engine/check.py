@@ -55,8 +55,9 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
         if isinstance(p, Look):
             return found + consumers
         found += [f"{p.name}: {line}" for line in _generations(p)]
-        found += [f"{p.name}: {line}" for line in _log(p, is_deep)]
-        if p.settings.compact and not closed:
+        logs = [f"{p.name}: {line}" for line in _log(p, is_deep)]
+        found += logs
+        if p.settings.compact and not closed and not logs:
             found += [f"{p.name}: {line}" for line in _compacted(p)]
         if p.log.synced >= p.log.next_offset:
             found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")

@@ -55,6 +55,10 @@ POINTS: tuple[str, ...] = (
     "journal.engine.lmdbfile:LmdbFile.commit:after",
     "journal.engine.lmdbfile:create:before",
     "journal.engine.lmdbfile:create:after",
+    "journal.engine.retention:Retention.rolled:before",
+    "journal.engine.retention:Retention._raise:before",
+    "journal.engine.retention:Retention._raise:after",
+    "journal.engine.checkpoints:Checkpoints.free:before",
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -69,6 +70,12 @@ class Shape:
         return self.seed % 8 != 2
 
     @property
+    def retention(self) -> dict[str, Any]:
+        """Some do not keep their log for a consumer that is too slow: by size, or by age (segments are closed for it)."""
+        age, size = ((None, None), (None, 2 << 18), (40, None))[self.seed // 4 % 3]
+        return {"log_age_max": age, "log_bytes_max": size}
+
+    @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
 
@@ -99,6 +106,7 @@ class Shape:
             "log_old": self.seed % 6 == 5,
             "compact": self.is_compacting,
             "buckets": BUCKETS,
+            **self.retention,
         }
 
 
@@ -137,7 +145,7 @@ class Program:
     def step(self) -> Step:
         """Make the next call. A refusal is an answer like another; any other error is the caller's to judge."""
         weights = VERBS
-        if self.shape.is_large:
+        if self.shape.is_large or any(self.shape.retention.values()):
             weights = {**weights, Program.checkpoint: 6}
         if self.shape.is_compacting:
             weights = {**weights, Program.compact: 8}
@@ -350,9 +358,14 @@ class Program:
         """What is delivered depends on what the engine does by itself; that it can be followed does not."""
         if not self.shape.is_followed:
             return "none", "nobody does", None
-        with self.journal.feed(consumer="audit", live=False) as feed:
-            for event in islice(feed, self.chance.randint(1, 30)):
-                feed.ack(event)
+        count = self.chance.randint(1, 30)
+        with suppress(journal.CursorUnavailable):  # retention was faster, and may be so again
+            try:
+                with self.journal.feed(consumer="audit", live=False) as feed:
+                    for event in islice(feed, count):
+                        feed.ack(event)
+            except journal.CursorUnavailable:
+                self.journal.mark_feed("audit", self.journal.oldest_cursor)
         return "none", "", None
 
     def advance(self) -> Answer:

@@ -95,7 +95,7 @@ class Following(Side):
         return self._consumers().views()
 
     def remove_feed(self, consumer: str) -> None:
-        """Forget a feed consumer; what only it held of the log may go."""
+        """Forget a feed consumer; what only it held of the log goes."""
         self._writable().remove(_named(consumer))
 
     def mark_feed(self, consumer: str, cursor: Cursor) -> None:
@@ -103,7 +103,11 @@ class Following(Side):
         self._writable().mark(_named(consumer), cursor)
 
     def skip_feed(self, consumer: str, cursor: Cursor) -> bool:
-        """Acknowledge one change for a feed consumer without delivering it; False when it was acknowledged before."""
+        """
+        Acknowledge one change for a feed consumer without delivering it; False when it was acknowledged before.
+
+        It counts as delivered, and so does all before it: what of that is not acknowledged comes one at a time.
+        """
         return self._writable().skip(_named(consumer), cursor)
 
     def _writable(self) -> Consumers:

@@ -84,7 +84,11 @@ class Retention:
         age_max = p.settings.log_age_max
         if age_max is None or not p.log.position or p.log.keep_from >= p.log.next_offset:
             return False
-        return p.time.now() - _date_in(p.log.fd, p.log.first) >= age_max // ROLLS
+        try:
+            return p.time.now() - _date_in(p.log.fd, p.log.first) >= age_max // ROLLS
+        except OSError as e:
+            log.warning("log_age_unknown journal=%s error=%s", p.name, e)
+            return False
 
     def rolled(self) -> None:
         """A checkpoint has closed the segment. Under the lock."""
@@ -118,6 +122,7 @@ class Retention:
             with p.lock:
                 self.floor = floor
                 p.hold_log()
+                p.checkpoints.free_soon()
         if floor > held_from and self._is_warned:
             self.floor = floor
             self._raise(

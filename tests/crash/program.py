@@ -72,8 +72,8 @@ class Shape:
     @property
     def retention(self) -> dict[str, Any]:
         """Some do not keep their log for a consumer that is too slow: by size, or by age (segments are closed for it)."""
-        age, size = ((None, None), (None, 2 << 18), (40, None))[self.seed // 4 % 3]
-        return {"log_age_max": age, "log_bytes_max": size}
+        rest = self.seed % 9
+        return {"log_age_max": 40 if rest in (0, 4) else None, "log_bytes_max": 2 << 18 if rest in (3, 6) else None}
 
     @property
     def claims(self) -> str:

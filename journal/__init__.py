@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from journal.engine.journal import Journal
     from journal.engine.lease import Lease
     from journal.engine.merged_journals import MergedJournals
+    from journal.engine.readlog import LogRecord, read_log
     from journal.engine.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
     from journal.roles.consumer import Consumer
@@ -119,6 +120,7 @@ __all__ = [
     "LineError",
     "Loaded",
     "LogDamaged",
+    "LogRecord",
     "MergedJournals",
     "Move",
     "NotDue",
@@ -154,6 +156,7 @@ __all__ = [
     "VersionUnsupported",
     "connect",
     "open",
+    "read_log",
 ]
 
 _LATER = {
@@ -161,6 +164,7 @@ _LATER = {
     "Feed": "journal.engine.feed",
     "Journal": "journal.engine.journal",
     "Lease": "journal.engine.lease",
+    "LogRecord": "journal.engine.readlog",
     "MergedJournals": "journal.engine.merged_journals",
     "Producer": "journal.roles.producer",
     "Published": "journal.roles.producer",
@@ -168,6 +172,7 @@ _LATER = {
     "SnapshotPart": "journal.engine.snapshot",
     "Store": "journal.engine.store",
     "open": "journal._open",
+    "read_log": "journal.engine.readlog",
 }
 """What is imported when it is first used, and from where."""
 

@@ -19,14 +19,17 @@ import journal
 from journal.client.finding import daemon_of
 from journal.client.journal import RemoteJournal
 from journal.client.lease import RemoteLease
+from journal.client.merged import RemoteMergedJournals
 from journal.client.store import RemoteStore
 from journal.core.keys import UserKey
+from journal.core.settings import MERGED
 from journal.engine.files import announced
 from journal.errors import ConnectionLost, Invalid, NotFound, StorageError, StoreLocked
 from journal.net.tls import client_context
 
 AnyStore: TypeAlias = "journal.Store | RemoteStore"  # as texts: looking at them would need lmdb (C2)
 AnyJournal: TypeAlias = "journal.Journal | RemoteJournal"
+AnyLog: TypeAlias = "AnyJournal | journal.MergedJournals | RemoteMergedJournals"
 STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://HOST:PORT, tls://HOST:PORT"
 
 
@@ -105,14 +108,34 @@ def open_journal(store: AnyStore, name: str) -> AnyJournal:
     """A journal that must exist."""
     names = store.journals()
     if name not in names:
-        where = "the daemon's store" if isinstance(store, RemoteStore) else store.path
-        raise NotFound(f"there is no journal {name!r} in {where}: it has {', '.join(names) or 'none'}")
+        raise _unknown(store, name, names)
     return store.journal(name)
+
+
+def open_log(store: AnyStore, name: str) -> AnyLog:
+    """A journal that must exist, or all merged ones together, for what they have in common: log, generations, followers."""
+    if name != MERGED:
+        return open_journal(store, name)
+    if isinstance(store, RemoteStore):
+        return RemoteMergedJournals(store._heart, store._timeout_ms)
+    if not store._has_merged():  # `store.merged()` would declare them
+        raise _unknown(store, name, store.journals())
+    return store.merged()
+
+
+def _unknown(store: AnyStore, name: str, names: list[str]) -> NotFound:
+    where = "the daemon's store" if isinstance(store, RemoteStore) else store.path
+    return NotFound(f"there is no journal {name!r} in {where}: it has {', '.join(names) or 'none'}")
 
 
 def journal_argument(sub: argparse.ArgumentParser) -> None:
     """The JOURNAL word."""
     sub.add_argument("journal", metavar="JOURNAL", help="the journal's name")
+
+
+def log_argument(sub: argparse.ArgumentParser) -> None:
+    """The JOURNAL word of commands that are about a log."""
+    sub.add_argument("journal", metavar="JOURNAL", help=f"the journal's name; {MERGED}: all merged journals together")
 
 
 def key_argument(sub: argparse.ArgumentParser) -> None:

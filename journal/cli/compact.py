@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import argparse
 
-from journal.cli.common import journal_argument, open_existing, open_journal, show
+from journal.cli.common import log_argument, open_existing, open_log, show
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
-    journal_argument(sub)
+    log_argument(sub)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compact."""
     with open_existing(args.store) as store:
-        found = open_journal(store, args.journal).compact()
+        found = open_log(store, args.journal).compact()
     if args.json:
         show(found._asdict())
     else:

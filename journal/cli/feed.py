@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 import journal
-from journal.cli.common import STORE_HELP, AnyJournal, date, journal_argument, open_existing, open_journal, show
+from journal.cli.common import STORE_HELP, AnyLog, date, log_argument, open_existing, open_log, show
 from journal.cli.log import place
 from journal.engine.consumers import FeedView
 from journal.errors import NotFound, Refused
@@ -20,7 +20,7 @@ from journal.errors import NotFound, Refused
 def arguments(sub: argparse.ArgumentParser, verb: str) -> None:
     """Declare those of a verb."""
     sub.add_argument("store", metavar="STORE", help=STORE_HELP)
-    journal_argument(sub)
+    log_argument(sub)
     if verb != "list":
         sub.add_argument("consumer", metavar="CONSUMER", help="the feed consumer's name")
     if verb in ("mark", "skip"):
@@ -33,7 +33,7 @@ def arguments(sub: argparse.ArgumentParser, verb: str) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """List the consumers: name, mode, position, how many changes are not acknowledged, bytes of the log that hold them."""
     with open_existing(args.store, readonly_too=True) as store:
-        for view in open_journal(store, args.journal).feeds():
+        for view in open_log(store, args.journal).feeds():
             if args.json:
                 show(_map(view))
             else:
@@ -44,7 +44,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_show(args: argparse.Namespace) -> int:
     """Show one consumer."""
     with open_existing(args.store, readonly_too=True) as store:
-        view = _view(open_journal(store, args.journal), args.consumer)
+        view = _view(open_log(store, args.journal), args.consumer)
         if args.json:
             show(_map(view))
         else:
@@ -56,7 +56,7 @@ def run_show(args: argparse.Namespace) -> int:
 def run_next(args: argparse.Namespace) -> int:
     """Deliver the next change only, and acknowledge it. Exits with 3 when there is none."""
     with open_existing(args.store) as store:
-        pages = open_journal(store, args.journal)
+        pages = open_log(store, args.journal)
         if _view(pages, args.consumer).mode == "copy":
             raise Refused(f"the consumer {args.consumer!r} has not completed its copy: let it copy, or mark a position")
         with pages.feed(consumer=args.consumer, live=False) as feed:
@@ -77,7 +77,7 @@ def run_next(args: argparse.Namespace) -> int:
 def run_mark(args: argparse.Namespace) -> int:
     """Set a consumer's position: all up to CURSOR counts as acknowledged, nothing after it does."""
     with open_existing(args.store) as store:
-        pages = open_journal(store, args.journal)
+        pages = open_log(store, args.journal)
         pages.mark_feed(args.consumer, args.cursor)
         _said(args, pages)
     return 0
@@ -86,7 +86,7 @@ def run_mark(args: argparse.Namespace) -> int:
 def run_skip(args: argparse.Namespace) -> int:
     """Acknowledge one change without delivering it. Exits with 3 when it was acknowledged before."""
     with open_existing(args.store) as store:
-        pages = open_journal(store, args.journal)
+        pages = open_log(store, args.journal)
         is_new = pages.skip_feed(args.consumer, args.cursor)
         _said(args, pages)
     return 0 if is_new else 3
@@ -95,7 +95,7 @@ def run_skip(args: argparse.Namespace) -> int:
 def run_remove(args: argparse.Namespace) -> int:
     """Forget a consumer; what only it held of the log may go."""
     with open_existing(args.store) as store:
-        open_journal(store, args.journal).remove_feed(args.consumer)
+        open_log(store, args.journal).remove_feed(args.consumer)
         if args.json:
             show({"removed": args.consumer})
     return 0
@@ -112,7 +112,7 @@ VERBS = {
 """A function for each word; the first line of its text is the help."""
 
 
-def _view(pages: AnyJournal, name: str) -> FeedView:
+def _view(pages: AnyLog, name: str) -> FeedView:
     views = {view.name: view for view in pages.feeds()}
     if name not in views:
         raise NotFound(
@@ -121,7 +121,7 @@ def _view(pages: AnyJournal, name: str) -> FeedView:
     return views[name]
 
 
-def _said(args: argparse.Namespace, pages: AnyJournal) -> None:
+def _said(args: argparse.Namespace, pages: AnyLog) -> None:
     if args.json:
         show(_map(_view(pages, args.consumer)))
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from journal.cli.common import date, journal_argument, open_existing, open_journal, show
+from journal.cli.common import date, log_argument, open_existing, open_log, show
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
-    journal_argument(sub)
+    log_argument(sub)
 
 
 def run(args: argparse.Namespace) -> int:
     """List."""
     with open_existing(args.store, readonly_too=True) as store:
-        generations = open_journal(store, args.journal).generations()
+        generations = open_log(store, args.journal).generations()
     for g in generations:
         if args.json:
             show(g._asdict())

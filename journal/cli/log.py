@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import journal
 from journal.cli.common import date, show
 from journal.core.cursor import Cursor
 from journal.core.effects import SKIP, Skip
@@ -126,20 +127,45 @@ def _source(word: str, name: str | None) -> Source:
         names = sorted(child.name for child in path.iterdir() if child.name != "catalog" and _generations(child))
         if name is None and len(names) == 1:
             name = names[0]
-        namespace = None
-        if name is not None and name not in names and MERGED in names:
-            name, namespace = MERGED, os.fsencode(name)
-        if name not in names:
-            found = "say which journal" if name is None else f"there is no journal {name!r}"
-            raise NotFound(f"{found}: {word} has {', '.join(names) or 'none'}")
-        logs = [
-            (order, LogFiles(directory / "log", namespace=os.fsencode(name)))
-            for order, directory in _generations(path / name)
-            if (directory / "log").is_dir()
-        ]
+        if name in names:
+            return Source(path, _logs(path / name), None, is_bare=False)
+        members = _members(path) if MERGED in names else []
+        if name is not None and MERGED in names:
+            source = Source(path, _logs(path / MERGED), os.fsencode(name), is_bare=False)
+            if name in members or _has_changes(
+                source
+            ):  # the latter of one that was dropped, or if the catalog is damaged
+                return source
     except OSError as e:
         raise StorageError(f"cannot read {word}: {e.strerror}") from e
-    return Source(path, logs, namespace, is_bare=False)
+    found = "say which journal" if name is None else f"there is no journal {name!r}"
+    raise NotFound(f"{found}: {word} has {', '.join(sorted({*names, *members})) or 'none'}")
+
+
+def _members(path: Path) -> list[str]:
+    """The journals that the catalog names; none when it cannot be read."""
+    try:
+        with journal.open(path, readonly=True) as store:
+            return store.journals()
+    except journal.JournalError:
+        return []
+
+
+def _logs(top: Path) -> list[tuple[int, LogFiles]]:
+    """The logs in a journal's directory."""
+    return [
+        (order, LogFiles(directory / "log", namespace=os.fsencode(top.name)))
+        for order, directory in _generations(top)
+        if (directory / "log").is_dir()
+    ]
+
+
+def _has_changes(source: Source) -> bool:
+    """Whether the log has something of the namespace; what is damaged before it is told by who reads it."""
+    try:
+        return next(_changes(source, None, None), None) is not None
+    except LogDamaged:
+        return True
 
 
 def _bare(path: Path, name: str | None) -> Source:

@@ -14,6 +14,7 @@ V6  Older generations that have changed are committed and synced before the acti
     applied something, they have it too.
 V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint comes after a quarter of
     that at the latest, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate.
+V8  What nobody follows any more goes soon, also when no change comes that would want a checkpoint.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from journal.core.cursor import base_of
 from journal.engine.log import ROLL_BYTES
 from journal.engine.segments import Place
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
@@ -73,6 +75,7 @@ class Checkpoints:
         self._changes_max = CHANGES_FIRST
         self._is_scheduled = False
         self._is_hurried = False
+        self._is_freeing = False
         self._paused_at = 0.0
         self._before = 0
         self._bytes_from = 0
@@ -166,6 +169,37 @@ class Checkpoints:
         except StoreClosed:
             return
 
+    def free_soon(self) -> None:
+        """Somebody wants less of the log than before (V8). Under the lock."""
+        if not self._is_freeing and self._has_unwanted():
+            self._is_freeing = True
+            self._p.keeper.after(AFTER_S, self.free)
+
+    def free(self) -> None:
+        """Let go what nobody follows, although nothing changes (V8). On the keeper."""
+        p = self._p
+        self._is_freeing = False
+        try:
+            with p.commit.io, p.lock:
+                if p.trouble is not None or not self._has_unwanted():
+                    return
+                p.log.passed(p.log.passed_to)  # what needs no checkpoint first: the disk may be full
+            p.generations.look_around()
+            for _ in range(2):  # V3
+                with p.lock:
+                    if not p.log.has_unwanted():
+                        return
+                self.run()
+        except StorageError as e:
+            log.warning("log_kept journal=%s error=%s", p.name, e)  # the next checkpoint does it, or the next open
+
+    def _has_unwanted(self) -> bool:
+        """Whether a part of the log is there that nobody follows. Under the lock."""
+        p = self._p
+        return p.log.has_unwanted() or any(
+            k.has_log and k.last is not None and base_of(k.order) + k.last < p.log.keep_from for k in p.generations.kept
+        )
+
     def run(self) -> None:
         """Commit what was applied."""
         p = self._p
@@ -227,9 +261,10 @@ class Checkpoints:
         self.count += 1
         p.log.passed(self._before)  # V3
         self._before, self.applied = p.log.base + self.applied.offset, applied
-        if p.log.position >= ROLL_BYTES:
+        if p.log.position >= ROLL_BYTES or p.retention.is_roll_due():
             try:
                 p.log.roll()
+                p.retention.rolled()
             except StoreFull as e:
                 log.warning("log_roll_postponed journal=%s error=%s", p.name, e)
         self.look_at_map()

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from journal.core.cursor import base_of
 from journal.core.latest import Latest
+from journal.core.settings import MERGED
 from journal.core.views import Compacted
 from journal.engine.condense import Scanned, condense, scan, size_of
 from journal.engine.disposal import overwrite, remove_left
@@ -224,9 +225,11 @@ class Compaction:
         if p.trouble is not None:
             raise p.trouble
         if not p.settings.compact:
+            who, how = f"journal {p.name} keeps its log", "Declare it with compact=True"
+            if p.name == MERGED:
+                who, how = "the merged journals keep their log", "Call store.merged(compact=True)"
             raise Refused(
-                f"journal {p.name} keeps its log for feed consumers only: there is nothing to compact. Declare it with "
-                "compact=True to keep the last change of each key"
+                f"{who} for feed consumers only: there is nothing to compact. {how} to keep the last change of each key"
             )
         self.close()
         p.checkpoints.commit(lambda: p.log.roll() if p.log.position else None)

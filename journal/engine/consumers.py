@@ -104,6 +104,7 @@ class Consumers:
         self._take(self._offsets.load())
         with self._p.lock:
             self._hold()
+            self._p.checkpoints.free_soon()  # a crash may have come before it
 
     def look(self) -> None:
         """Read the offset log of somebody else's store."""
@@ -190,8 +191,18 @@ class Consumers:
             self._hold()
 
     def _hold(self) -> None:
-        """Keep what the slowest consumer has not acknowledged (H1); under the pipeline's lock."""
-        self._p.hold_log()
+        """Keep what the slowest consumer has not acknowledged (H1), and no more; under the pipeline's lock."""
+        p = self._p
+        before = p.log.keep_from
+        p.hold_log()
+        if p.log.keep_from > before:
+            p.checkpoints.free_soon()
+
+    def _free(self, kept_from: int) -> None:
+        """Let go what a person's command has set free, before it returns: who runs one for that closes the store next."""
+        p = self._p
+        if p.log.keep_from > kept_from:
+            p.keeper.call(p.checkpoints.free)
 
     def keep_from(self) -> int:
         """The place from which on the log is held for somebody."""
@@ -252,11 +263,13 @@ class Consumers:
         return consumer
 
     def remove(self, name: str) -> None:
-        """Forget a consumer; what only it held of the log may go."""
+        """Forget a consumer; what only it held of the log is gone on return."""
+        before = self._p.log.keep_from
         with self._opening, self._writing:
             self._idle(name)
             self._write((name,))
             self._forget(name)
+        self._free(before)
 
     def _forget(self, name: str) -> None:
         self.known = {other: consumer for other, consumer in self.known.items() if other != name}
@@ -264,7 +277,8 @@ class Consumers:
             self._hold()
 
     def mark(self, name: str, cursor: Cursor) -> None:
-        """Set a position: all up to it counts as acknowledged, nothing above it does."""
+        """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is gone on return."""
+        before = self._p.log.keep_from
         with self._opening, self._writing:
             consumer = self._idle(name)
             with self._p.lock:
@@ -272,6 +286,7 @@ class Consumers:
                 consumer.held = min(consumer.held, position)
                 self._hold()
             self._set(consumer, Acks(position))
+        self._free(before)
 
     def skip(self, name: str, cursor: Cursor) -> bool:
         """Acknowledge one change that was not delivered; whether it was not acknowledged before."""
@@ -374,19 +389,22 @@ class Consumers:
         return lag(position, spans) - (0 if consumer.is_copying else consumer.acks.above)
 
 
+def check_start(start: str | Cursor) -> None:
+    """Refuse what says no place to begin, whether it counts or not."""
+    if not isinstance(start, Cursor) and start not in ("BEGIN", "END"):
+        raise Invalid(
+            f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
+        )
+
+
 def start_of(p: Pipeline, start: str | Cursor) -> Cursor:
     """The cursor to read after; under the pipeline's lock."""
+    check_start(start)
     spans = spans_of(p)
     spans[-1] = spans[-1]._replace(last=max(spans[-1].last, p.log.end.offset - 1))
     if isinstance(start, Cursor):
         return resolve(start, spans)
-    if start == "BEGIN":
-        return oldest(spans)
-    if start == "END":
-        return newest(spans)
-    raise Invalid(
-        f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
-    )
+    return oldest(spans) if start == "BEGIN" else newest(spans)
 
 
 def _sizes(logs: list[KeptLog]) -> list[tuple[Cursor, int]]:

@@ -15,7 +15,7 @@ from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
 from journal.engine.arguments import consumer_name
 from journal.engine.changes import changes, first_cursor
-from journal.engine.consumers import Consumer, Consumers, FeedView, start_of
+from journal.engine.consumers import Consumer, Consumers, FeedView, check_start, start_of
 from journal.engine.feed import UNACKED_MAX, Feed
 from journal.engine.side import Side
 from journal.errors import Invalid, ReadOnly
@@ -51,6 +51,7 @@ class Following(Side):
             raise p.trouble
         if type(unacked_max) is not int or unacked_max < 1:
             raise Invalid(f"unacked_max is {unacked_max!r}: it must be an int of at least 1")
+        check_start(start)
         flush_ms = duration_ms(flush, "flush")
         if not p.is_writable and (consumer is not None or live):
             raise ReadOnly(
@@ -94,7 +95,7 @@ class Following(Side):
         return self._consumers().views()
 
     def remove_feed(self, consumer: str) -> None:
-        """Forget a feed consumer; what only it held of the log may go."""
+        """Forget a feed consumer; what only it held of the log goes."""
         self._writable().remove(_named(consumer))
 
     def mark_feed(self, consumer: str, cursor: Cursor) -> None:
@@ -102,7 +103,11 @@ class Following(Side):
         self._writable().mark(_named(consumer), cursor)
 
     def skip_feed(self, consumer: str, cursor: Cursor) -> bool:
-        """Acknowledge one change for a feed consumer without delivering it; False when it was acknowledged before."""
+        """
+        Acknowledge one change for a feed consumer without delivering it; False when it was acknowledged before.
+
+        It counts as delivered, and so does all before it: what of that is not acknowledged comes one at a time.
+        """
         return self._writable().skip(_named(consumer), cursor)
 
     def _writable(self) -> Consumers:

@@ -412,6 +412,10 @@ class Log:
         """The first offsets of the segments that nobody writes to, and of the one that follows them (W5)."""
         return [first for first in self._segments if self.base + first <= self.passed_to]
 
+    def has_unwanted(self) -> bool:
+        """Whether a segment is there that nobody follows: checkpoints that pass it would let it go."""
+        return len(self._segments) > 1 and self.base + self._segments[1] <= self.keep_from
+
     def replaced(self, first: int) -> None:
         """A segment was removed, after another one had taken its records in (compaction)."""
         self._segments.remove(first)

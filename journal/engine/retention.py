@@ -7,8 +7,11 @@ whose newest record is too old, or that is too much, is let go whole: who still 
 
 I1  Nothing that recovery needs is let go: the limit is raised, and a segment goes as any other does, when checkpoints
     have passed it.
-I2  A flag `feed` is raised when a consumer loses records, and before that, when WARN of the limit is reached. What is
-    kept for those who come later goes without a word.
+I2  A flag `feed` is raised when a consumer loses records, and at an earlier checkpoint: when WARN of the limit is
+    reached, or when it is passed all at once. What is kept for those who come later goes without a word.
+I3  Records that followers want are not kept longer for being in the open segment: it is closed when the first of them has
+    been there for a part (1 in ROLLS) of `log_age_max`. So they go when they are older by that much, and by what passes
+    until the next checkpoint.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ log = logging.getLogger("journal.retention")
 
 FLAG = "feed"
 WARN = 0.8
+ROLLS = 4
+"""Each segment has at least 256 KiB: more of them would take more than they give back earlier."""
 
 
 class Piece(NamedTuple):
@@ -45,7 +50,7 @@ class Piece(NamedTuple):
     """The place behind its last one."""
     bytes: int
     newest: int
-    """The date when the next segment began: no record in it is younger."""
+    """A date that no record in it is younger than: when the next segment began."""
 
 
 class Retention:
@@ -56,6 +61,8 @@ class Retention:
         self.floor = 0
         """Places before this are not kept for anybody."""
         self._is_warned = False
+        self._rolled = (-1, NEVER)
+        """The place where the last checkpoint that closed a segment began the next one, and when."""
         self._closed: dict[int, list[Piece]] = {}
         """The pieces of closed generations, looked at once: with `compact` there may be thousands of them."""
 
@@ -70,6 +77,22 @@ class Retention:
     def keep_from(self) -> int:
         """The place from which on records stay, compacted or not. Under the lock."""
         return self.floor if self._p.settings.compact else self.held_from()
+
+    def is_roll_due(self) -> bool:
+        """Whether the open segment shall be closed for the age of what followers want of it (I3). Under the lock."""
+        p = self._p
+        age_max = p.settings.log_age_max
+        if age_max is None or not p.log.position or p.log.keep_from >= p.log.next_offset:
+            return False
+        try:
+            return p.time.now() - _date_in(p.log.fd, p.log.first) >= age_max // ROLLS
+        except OSError as e:
+            log.warning("log_age_unknown journal=%s error=%s", p.name, e)
+            return False
+
+    def rolled(self) -> None:
+        """A checkpoint has closed the segment. Under the lock."""
+        self._rolled = self._p.log.next_offset, self._p.time.now()
 
     def look(self) -> None:
         """Raise the floor as far as the settings say. Without the lock."""
@@ -88,7 +111,7 @@ class Retention:
             if not k.has_log:
                 self._closed.pop(k.order, None)
             elif k.last is None or following is None:
-                pieces += _pieces(base_of(k.order), p.directory(k.order) / "log")
+                pieces += self._open_pieces(k.order)
             else:
                 if k.order not in self._closed:
                     self._closed[k.order] = self._closed_pieces(k.order, k.last, following.began)
@@ -99,7 +122,8 @@ class Retention:
             with p.lock:
                 self.floor = floor
                 p.hold_log()
-        if floor > held_from:
+                p.checkpoints.free_soon()
+        if floor > held_from and self._is_warned:
             self.floor = floor
             self._raise(
                 f"feed consumers have lost the changes from {cursor_of(held_from)} to before {cursor_of(floor)}: the log "
@@ -108,17 +132,23 @@ class Retention:
             with p.lock:
                 p.hold_log()
             log.warning("log_let_go journal=%s from=%d to=%d", p.name, held_from, floor)
-            self._is_warned = True
             return
         soon = _floor(held, now, _share(settings.log_age_max), _share(settings.log_bytes_max))
         if soon > held_from and not self._is_warned:
             self._is_warned = True
+            more = ", and have lost those before" if p.consumers.keep_from() < held_from else ""
             self._raise(
-                f"feed consumers are about to lose the changes from {cursor_of(held_from)} on: let them catch up, remove "
-                "them, or raise log_age_max and log_bytes_max"
+                f"feed consumers are about to lose the changes from {cursor_of(held_from)} on{more}: let them catch up, "
+                "remove them, or raise log_age_max and log_bytes_max"
             )
         elif soon <= held_from:
             self._is_warned = False
+
+    def _open_pieces(self, order: int) -> list[Piece]:
+        """Those of the active generation; a segment that has no record yet began when it was made."""
+        place, date = self._rolled
+        pieces = _pieces(base_of(order), self._p.directory(order) / "log")
+        return [each._replace(newest=min(each.newest, date)) if each.next_at == place else each for each in pieces]
 
     def _closed_pieces(self, order: int, last: int, ended: int) -> list[Piece]:
         pieces = _pieces(base_of(order), self._p.directory(order) / "log")
@@ -164,19 +194,26 @@ def _pieces(base: int, directory: Path) -> list[Piece]:
     for first, following in zip(segments, [*segments[1:], None], strict=True):
         try:
             size = os.stat(segment_path(directory, first)).st_size
-            date = NEVER if following is None else _first_date(segment_path(directory, following))
+            date = NEVER if following is None else _first_date(segment_path(directory, following), following)
         except FileNotFoundError:
             continue  # it went since it was listed
         pieces.append(Piece(base + first, NEVER if following is None else base + following, size, date))
     return pieces
 
 
-def _first_date(path: Path) -> int:
+def _first_date(path: Path, first: int) -> int:
     """The timestamp of a segment's first record; one that has none is as young as can be."""
     fd = open_file(path, os.O_RDONLY)
     try:
-        head = os.pread(fd, HEAD.size, 0)
+        return _date_in(fd, first)
     finally:
         os.close(fd)
-    date: int = HEAD.unpack(head)[2] if len(head) == HEAD.size else 0
-    return date or NEVER
+
+
+def _date_in(fd: int, first: int) -> int:
+    """The same of an open file. One that was used before, and has no record yet, has a record of an older segment there."""
+    head = os.pread(fd, HEAD.size, 0)
+    if len(head) < HEAD.size:
+        return NEVER
+    offset, _, date = HEAD.unpack(head)[:3]
+    return date if date and offset == first else NEVER

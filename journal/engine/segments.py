@@ -87,6 +87,7 @@ class Reader:
             # The place is the end of a segment that may have been let go or compacted since.
             first, position = offset, 0
             self.end = Place(offset, first, position)
+        begin = offset
         if first not in segments:
             raise LogDamaged(f"{segment_path(self.directory, first)} is missing: records from {offset} on are lost")
         while True:
@@ -96,16 +97,20 @@ class Reader:
                 size = os.fstat(fd).st_size
                 if size < max(position, SEGMENT_BYTES_FIRST):
                     raise LogDamaged(f"{path} was cut at byte {size}: offset {offset} should be at byte {position}")
-                for place, record, parts in records(fd, Place(offset, first, position)):
+                for place, record, parts in records(fd, Place(begin, first, position)):
+                    if place.offset + parts.changes <= offset:
+                        continue  # in the file before as well (G3)
                     yield place, record, parts
                     offset = place.offset + parts.changes
                     position = record.end
                     self.end = Place(offset, first, position)
-                later = [s for s in segments if s >= max(offset, first + 1)]  # G3
-                if later and later[0] == offset:
-                    first, position = offset, 0
-                    self.end = Place(offset, first, position)
+                following = max((s for s in segments if first < s <= offset), default=None)  # G3
+                if following is not None:
+                    begin, first, position = following, following, 0
+                    if first == offset:
+                        self.end = Place(offset, first, position)
                     continue
+                later = [s for s in segments if s > first]
                 if later:
                     raise LogDamaged(
                         f"{path} is damaged at byte {position}: offset {offset} is not readable, but the log goes on at "

@@ -34,8 +34,10 @@ def test_only_a_journal_that_keeps_its_log_is_compacted(tmp_path: Path, run: Run
     run("put", store, "pages", "a")
     found = run("compact", store, "pages")
     assert found.code == 1 and "compact=True" in found.err
-    with journal.open(tmp_path / "s"):
+    with journal.open(tmp_path / "s") as opened:
         assert run("compact", store, "pages").code == 1
+        opened.journal("small", merged=True)
+    assert "store.merged(compact=True)" in run("compact", store, "small").err
 
 
 def test_the_log_shows_what_was_taken_out(tmp_path: Path, run: Run) -> None:

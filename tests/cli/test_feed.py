@@ -121,6 +121,29 @@ def test_what_cannot_be_done_is_said(run: Run, followed: Path, words: tuple[str,
     assert position(run, followed) == ("001-0001--1", 3)
 
 
+def test_who_follows_all_merged_journals_is_looked_after(run: Run, tmp_path: Path) -> None:
+    """Under the name that the log has; a consumer of one of them is another."""
+    with journal.open(tmp_path / "m") as store:
+        for name in ("one", "two"):
+            store.journal(name, merged=True).put(f"k-{name}")
+        store.merged().feed(consumer="all").close()
+        store.journal("one").feed(consumer="own").close()
+    assert [line["name"] for line in run("feed", "list", tmp_path / "m", "_merged", "--json").json] == ["all"]
+    assert [line["name"] for line in run("feed", "list", tmp_path / "m", "one", "--json").json] == ["own"]
+    found = [run("feed", "next", tmp_path / "m", "_merged", "all", "--json") for _ in range(3)]
+    assert [ran.json[0]["key"] for ran in found[:2]] == ["k-one", "k-two"] and found[2].code == 3
+    assert run("feed", "remove", tmp_path / "m", "_merged", "all").code == 0
+    assert run("feed", "list", tmp_path / "m", "_merged") == (0, "", "")
+
+
+def test_a_store_without_merged_journals_gets_none(run: Run, path: Path) -> None:
+    """The name alone declares nothing."""
+    for words in (("feed", "list"), ("generations",), ("rotate",), ("compact",)):
+        ran = run(*words, path, "_merged")
+        assert (ran.code, ran.out) == (1, "") and "it has pages" in ran.err
+    assert not (path / "_merged").exists()
+
+
 def test_each_verb_has_help(run: Run) -> None:
     """With --json."""
     for verb in ("list", "show", "next", "mark", "skip", "remove"):

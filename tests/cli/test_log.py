@@ -352,3 +352,28 @@ def test_one_merged_journal_is_shown_out_of_many(run: Run, tmp_path: Path) -> No
             store.journal(name, merged=True).put(f"k-{name}")
     assert [each["key"] for each in run("log", "show", tmp_path / "s", "a", "--json").json] == ["k-a", "k-a"]
     assert len(run("log", "show", tmp_path / "s", "--json").json) == 3
+
+
+def test_a_journal_that_is_not_there_is_no_merged_one(run: Run, tmp_path: Path) -> None:
+    """All that are there are named, merged ones too; one that has no change yet, or was dropped, is known."""
+    with journal.open(tmp_path / "m") as store:
+        store.journal("pages").put("k")
+        for name in ("one", "gone"):
+            store.journal(name, merged=True).put(f"k-{name}")
+        store.journal("new", merged=True)
+        store.drop("gone")
+    for words in ((), ("typo",)):
+        ran = run("log", "show", tmp_path / "m", *words)
+        assert (ran.code, ran.out) == (1, "")
+        assert "_merged, new, one, pages" in ran.err
+    assert run("log", "show", tmp_path / "m", "new") == (0, "", "")
+    assert [line["key"] for line in run("log", "show", tmp_path / "m", "gone", "--json").json][:1] == ["k-gone"]
+
+
+def test_a_damaged_catalog_does_not_hide_a_merged_journal(run: Run, tmp_path: Path) -> None:
+    """Its changes are in the log; of others nothing is known."""
+    with journal.open(tmp_path / "m") as store:
+        store.journal("one", merged=True).put("k")
+    (tmp_path / "m" / "catalog" / "catalog.mdb").write_bytes(b"x" * 8192)
+    assert [line["key"] for line in run("log", "show", tmp_path / "m", "one", "--json").json] == ["k"]
+    assert run("log", "show", tmp_path / "m", "typo").code == 1

@@ -51,6 +51,12 @@ STORIES: dict[str, list[str]] = {
         "feed mark S pages audit 001-0001-000000000000000999", "feed mark S pages nobody BEGIN", "feed show S pages nobody",
     ],
     "feed, removed": ["feed remove S pages audit", "feed list S pages", "feed remove S pages audit"],
+    "feed, of all merged journals": [
+        "feed list S _merged", "feed list S small", "feed show S _merged all", "feed next S _merged all", "feed mark S _merged all BEGIN",
+        "feed skip S _merged all 0", "feed remove S small all", "feed remove S _merged all", "feed list S _merged",
+        "feed show S _merged all",
+    ],
+    "logs of all merged journals": ["generations S _merged", "rotate S _merged", "compact S _merged", "peek S _merged k"],
     "log": ["log newest S pages", "log oldest S log", "log show S pages"],
 }  # fmt: skip
 ELSEWHERE = {"serve", "tokens"}
@@ -79,6 +85,7 @@ def make(path: Path) -> None:
         log = store.journal("log", compact=True)
         for number in range(3):
             log.put("k", number)
+        store.merged().feed(consumer="all").close()
         store.journal("small", merged=True).put("s")
 
 

@@ -60,6 +60,10 @@ POINTS: tuple[str, ...] = (
     "journal.engine.generations:Generations._begin:after",
     "journal.engine.generations:Generations._give_up_empty:after",
     "journal.engine.generations:Generations.dispose_of_segment:after",
+    "journal.engine.retention:Retention.rolled:before",
+    "journal.engine.retention:Retention._raise:before",
+    "journal.engine.retention:Retention._raise:after",
+    "journal.engine.checkpoints:Checkpoints.free:before",
 )
 
 

@@ -6,7 +6,8 @@ with a reference run of the same program.
 
 O1  The recovered dump is that after k whole calls, for a k between the last call that had to survive and the last one begun.
 O2  `store.check()` and LMDB's verifier find nothing.
-O3  A put, a claim and a done work on it, its log can be compacted, and a reopen shows the same again.
+O3  A put, a claim and a done work on it, what is left of its log can be followed and compacted, and a reopen shows the
+    same again.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def recover(path: Path, shape: Shape, now: int) -> Recovered:
             if problems := store.check():
                 return Recovered(found, f"check() after recovery: {problems[:3]}")
             token = _use(pages)
+            _follow(pages)
             if shape.is_compacting:
                 pages.compact()
                 if problems := store.check():
@@ -75,6 +77,14 @@ def _use(pages: journal.Journal) -> int:
     lease.done()
     assert pages.get(PROBE) is None, "an entry is there after its done"
     return lease.token
+
+
+def _follow(pages: journal.Journal) -> None:
+    """All that is left of the log, to its end (O3)."""
+    with pages.feed(live=False) as feed:
+        changes = pages.lag(feed.position)
+        found = sum(1 for _ in feed)
+        assert found == changes or pages.settings.compact or pages.settings.merged, f"{found} of {changes} changes came"
 
 
 def verify(path: Path) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -75,6 +76,12 @@ class Shape:
         return self.seed % 5 in (1, 3)
 
     @property
+    def retention(self) -> dict[str, Any]:
+        """Some do not keep their log for a consumer that is too slow: by size, or by age (segments are closed for it)."""
+        rest = self.seed % 9
+        return {"log_age_max": 40 if rest in (0, 4) else None, "log_bytes_max": 2 << 18 if rest in (3, 6) else None}
+
+    @property
     def claims(self) -> str:
         return "full" if self.seed % 5 == 4 else "os"
 
@@ -106,6 +113,7 @@ class Shape:
             "log_old": self.seed % 6 == 5,
             "compact": self.is_compacting,
             "buckets": BUCKETS,
+            **self.retention,
         }
 
 
@@ -144,7 +152,7 @@ class Program:
     def step(self) -> Step:
         """Make the next call. A refusal is an answer like another; any other error is the caller's to judge."""
         weights = VERBS
-        if self.shape.is_large:
+        if self.shape.is_large or any(self.shape.retention.values()):
             weights = {**weights, Program.checkpoint: 6}
         if self.shape.is_compacting:
             weights = {**weights, Program.compact: 8}
@@ -357,9 +365,14 @@ class Program:
         """What is delivered depends on what the engine does by itself; that it can be followed does not."""
         if not self.shape.is_followed:
             return "none", "nobody does", None
-        with self.journal.feed(consumer="audit", live=False) as feed:
-            for event in islice(feed, self.chance.randint(1, 30)):
-                feed.ack(event)
+        count = self.chance.randint(1, 30)
+        with suppress(journal.CursorUnavailable):  # retention was faster, and may be so again
+            try:
+                with self.journal.feed(consumer="audit", live=False) as feed:
+                    for event in islice(feed, count):
+                        feed.ack(event)
+            except journal.CursorUnavailable:
+                self.journal.mark_feed("audit", self.journal.oldest_cursor)
         return "none", "", None
 
     def advance(self) -> Answer:

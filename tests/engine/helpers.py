@@ -57,7 +57,8 @@ def _stack(thread: threading.Thread) -> list[tuple[str, str]]:
     return names
 
 
-def _poll(condition: Callable[[], bool], what: str) -> None:
+def poll(condition: Callable[[], bool], what: str) -> None:
+    """Return when something that another thread does is true."""
     looked = threading.Event()
     for _ in range(int(HANG_S / 0.001)):
         if condition():
@@ -74,12 +75,12 @@ def wait_asleep(thread: threading.Thread) -> None:
         waits = [i for i, name in enumerate(names) if name == ("threading.py", "wait")]
         return bool(waits) and names[waits[-1] + 1][0] == "worker.py"
 
-    _poll(is_asleep, "the worker does not sleep")
+    poll(is_asleep, "the worker does not sleep")
 
 
 def wait_blocked(thread: threading.Thread) -> None:
     """Return when a thread waits for a sync of others: its stack stands in `journal.engine.commit`."""
-    _poll(lambda: _stack(thread)[:1] != [] and _stack(thread)[0][0] == "commit.py", "the thread does not wait")
+    poll(lambda: _stack(thread)[:1] != [] and _stack(thread)[0][0] == "commit.py", "the thread does not wait")
 
 
 class Failing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from journal import Cursor, CursorUnavailable
 from journal.core.events import Event
 from journal.engine import tail
 from journal.engine.foreign import LogFiles
-from journal.engine.segments import CONDENSED, list_segments
+from journal.engine.segments import CONDENSED, list_segments, segment_path
 from journal.engine.tail import Tail
 from journal.testing import ManualClock
 from tests.engine.compacting import SMALL, Copy, directory, fill, mirror, skips, told
@@ -246,3 +247,34 @@ def test_turning_it_off_lets_the_log_go(kept: journal.Journal, store: journal.St
     fill(kept, 8)
     kept.compact()
     assert kept.distance(oldest, Cursor(1, 19)) == len(told(kept)) + 6
+
+
+def test_files_that_a_pass_left_may_reach_into_each_other(tmp_path: Path) -> None:
+    """It ended before all others were removed, and the next one has put one of them together with its neighbours."""
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages", **SMALL)
+        for number in range(6):
+            pages.put(f"k{number}", b"x" * 40_000)
+        log = directory(pages)
+    paths = {first: segment_path(log, first) for first in list_segments(log)}
+    assert list(paths) == [0, 1, 2, 3, 4, 5]
+    bytes_of = {first: path.read_bytes()[:40_200].rstrip(b"\0") for first, path in paths.items()}
+    paths[0].write_bytes((bytes_of[0] + bytes_of[1]).ljust(256 << 10, b"\0"))
+    paths[1].write_bytes((bytes_of[1] + bytes_of[2] + bytes_of[3]).ljust(256 << 10, b"\0"))
+    for first in (2, 3):
+        paths[first].unlink()
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages")
+        assert store.check() == store.check(deep=True) == []
+        assert [event.key for event in told(pages)] == [f"k{number}" for number in range(6)]
+        assert [each.record.offset for each in LogFiles(log, namespace=pages._p.log.namespace).read()] == [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+        ]
+        pages.compact()
+        assert [event.key for event in told(pages)] == [f"k{number}" for number in range(6)]
+        assert store.check() == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import journal
 from journal import CursorUnavailable, Invalid, Refused, Unacknowledged
 from journal.testing import ManualClock
 from tests.engine.following import SMALL, at, caught_up, fill_segments, keys, put
+from tests.engine.helpers import poll
 from tests.top import top
 
 
@@ -60,13 +60,19 @@ def test_offsets_are_flushed_by_themselves(pages: journal.Journal) -> None:
     put(pages, "a")
     feed = caught_up(pages, consumer="audit", flush="1ms")
     feed.ack(list(feed))
-    consumers = pages._p.consumers
-    looked = threading.Event()
-    for _ in range(5000):
-        if consumers.known["audit"].held == at(0):
-            break
-        looked.wait(0.001)
-    assert consumers.known["audit"].held == at(0)
+    audit = pages._p.consumers.known["audit"]
+    poll(lambda: audit.held == at(0), "what was acknowledged is not written")
+
+
+def test_a_consumer_in_no_hurry_delays_no_other(pages: journal.Journal) -> None:
+    """Each is written at its own interval, whoever came first."""
+    put(pages, "a", "b")
+    lazy = caught_up(pages, consumer="lazy", flush="1h")
+    lazy.ack(next(lazy))
+    feed = caught_up(pages, consumer="audit", flush="1ms")
+    feed.ack(list(feed))
+    audit = pages._p.consumers.known["audit"]
+    poll(lambda: audit.held == at(1), "what was acknowledged is not written")
 
 
 def test_the_offset_log_is_never_ahead_of_the_log(tmp_path: Path) -> None:
@@ -273,6 +279,9 @@ def test_a_removed_consumer_is_new_again(tmp_path: Path) -> None:
         {"consumer": "x" * 300},
         {"unacked_max": 0},
         {"flush": "soon"},
+        {"start": "MIDDLE"},
+        {"start": 5},
+        {"start": "MIDDLE", "consumer": "a"},
         {"copy": True},
         {"copy": True, "consumer": "a", "start": "END"},
     ],
@@ -282,6 +291,14 @@ def test_wrong_options_are_refused(pages: journal.Journal, options: dict[str, An
     with pytest.raises(Invalid):
         pages.feed(**options)
     assert pages.feeds() == []
+
+
+def test_a_wrong_start_is_refused_also_where_it_does_not_count(pages: journal.Journal) -> None:
+    """A consumer that is known goes on where it was; what says no place is a mistake all the same."""
+    pages.feed(consumer="audit").close()
+    with pytest.raises(Invalid, match="BEGIN"):
+        pages.feed(consumer="audit", start="MIDDLE")
+    pages.feed(consumer="audit", start="END").close()
 
 
 def test_a_look_reads_what_is_committed(tmp_path: Path) -> None:

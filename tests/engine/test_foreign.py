@@ -46,6 +46,49 @@ def damage(directory: Path) -> tuple[list[int], str]:
     return before, str(error.value)
 
 
+# --- for programs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_reads_the_log_of_another(tmp_path: Path) -> None:
+    """Bytes as they stand; bits that nobody has named are told so. Damage comes after all that is before it."""
+    segment(tmp_path, 0, record(0, b"\xff\0", namespace=b"n\xfe"), record(1, b"", attribute=0x1F))
+    segment(tmp_path, 2, record(2, b"c", attribute=2 | 4 << 2)[:-1])
+    (tmp_path / "notes.txt").write_text("left alone")
+    found = list(journal.read_log(tmp_path))
+    assert found == [
+        journal.LogRecord(0, 9, "sync", "insert", b"n\xfe", b"\xff\0", ()),
+        journal.LogRecord(1, 9, "unknown 3", "unknown 7", b"ns", b"", ()),
+    ]
+    assert [each.offset for each in journal.read_log(tmp_path, start=1, stop=2)] == [1]
+    segment(tmp_path, 2, record(1))
+    with pytest.raises(LogDamaged):
+        list(journal.read_log(tmp_path))
+
+
+def test_a_program_reads_ours_with_their_changes(tmp_path: Path) -> None:
+    """Also while the store is in use."""
+    with journal.open(tmp_path / "s") as store:
+        pages = store.journal("pages", merged=False)
+        pages.put("a", 1)
+        pages.put_many([journal.Put("b", 2), journal.Put("c", 3)])
+        found = list(journal.read_log(pages._p.log.directory))
+    assert [each.offset for each in found] == [0, 1]
+    assert [(event.cursor.offset, event.key, event.data) for each in found for event in each.events] == [
+        (0, "a", 1),
+        (1, "b", 2),
+        (2, "c", 3),
+    ]
+
+
+def test_what_is_no_log_is_said_at_once(tmp_path: Path) -> None:
+    """Not when the first record is asked for."""
+    with pytest.raises(journal.NotFound):
+        journal.read_log(tmp_path / "nothing")
+    for options in ({"start": -1}, {"stop": "x"}):
+        with pytest.raises(journal.Invalid):
+            journal.read_log(tmp_path, **options)  # type: ignore[arg-type]
+
+
 # --- another program's files ------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from journal.engine.copied import Copied
 from journal.engine.snapshots import take
 from journal.testing import ManualClock
 from tests.engine.test_snapshot import leases_of, shown
+from tests.top import top
 
 
 def copies_of(shot: journal.Snapshot) -> tuple[Copied, ...]:
@@ -74,7 +75,7 @@ def test_a_copy_that_is_not_as_it_was_is_made_again(tmp_path: Path, how: str) ->
     elif how == "cut":
         path.write_bytes(whole[:5000])
     else:
-        (rows,) = (store.path / "pages").rglob("rows.mdb")
+        (rows,) = (store.path / top()).rglob("rows.mdb")
         os.utime(rows, ns=(1, 1))
     second = take(pages._p, tmp_path / "out", [copy])
     look.close()

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     """Load."""
     check_arrow()
     from spark_export.loading import commit
+    from spark_export.rejects import check_path
     from spark_export.write_options import WriteOptions
 
     given = {
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if args.once is not None:
         given |= {"txn_app_id": args.once[0], "txn_version": args.once[1]}
     options = WriteOptions.parse(given)
+    check_path(options.rejects)
     if args.create:
         with open_or_make(args.store) as store:
             store.journal(args.journal)

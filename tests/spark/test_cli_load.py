@@ -191,3 +191,14 @@ def test_a_store_that_a_daemon_owns(path: Path, tmp_path: Path) -> None:
         failed = run("sites")
         assert failed.returncode == 1 and "[JOURNAL_NOT_FOUND]" in failed.stderr
     assert data(path) == {"there": "before", "a": {"n": 1}}
+
+
+def test_a_repetition_keeps_the_list_of_rejected_rows(path: Path, tmp_path: Path) -> None:
+    """And a list that cannot be written is told before anything is made or loaded."""
+    (tmp_path / "rows.csv").write_text("key,priority\na,1\nb,999\n")
+    for _ in range(2):
+        assert load(path, tmp_path / "rows.csv", "--rejects", tmp_path / "bad.jsonl", "--once", "nightly", "1") == 0
+        assert json.loads((tmp_path / "bad.jsonl").read_text())["key"] == "b"
+    with pytest.raises(journal.Invalid, match=r"\[JOURNAL_OPTION_INVALID\] rejects"):
+        load(tmp_path / "new", tmp_path / "rows.csv", "--rejects", tmp_path / "no" / "bad.jsonl", "--create")
+    assert not (tmp_path / "new").exists()

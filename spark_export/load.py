@@ -88,8 +88,9 @@ def load(
     check_spark()
     from spark_export.loading import arrow_schema, check, commit
     from spark_export.stores import existing
-    from spark_export.write_options import WriteOptions
+    from spark_export.write_options import WriteOptions, once_of
 
+    once = once_of(once)
     register(df.sparkSession)
     opened = store if isinstance(store, journal.Store) else None
     given = {

@@ -29,7 +29,7 @@ from journal.core.views import Loaded
 from journal.errors import JournalError, StorageError
 from journal.loads import PartWriter, SealedPart
 from spark_export.options import Place
-from spark_export.problems import STAGING, STORE_UNREACHABLE, coded, problem
+from spark_export.problems import STAGING, STORAGE, STORE_UNREACHABLE, coded, problem
 from spark_export.stores import AnyJournal, connected, existing, told_all
 from spark_export.write_options import WriteOptions
 
@@ -64,6 +64,16 @@ class Staging:
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[Part]:
         """A part to be written; it is whole when the block has ended, and gone when it is left by an error (S2)."""
+        try:
+            with self._part(name) as part:
+                yield part
+        except StorageError as e:
+            raise coded(e, STORAGE) from e
+        except JournalError as e:
+            raise coded(e) from e
+
+    @contextlib.contextmanager
+    def _part(self, name: str) -> Iterator[Part]:
         if self.directory is not None:
             try:
                 with self._file(name) as writer:

@@ -120,6 +120,40 @@ def test_what_is_wrong_is_told_before_a_row_is_read(
 
 
 @pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("once", [("x", -1), ("x", 1 << 63), ("x", True), ("", 1), ("x" * 999, 1), "x", ("x",), (1, 1)])
+def test_a_wrong_once_is_told_before_a_task_runs(spark: SparkSession, path: Path, once: Any) -> None:
+    """It is an argument, and no row."""
+    bad = frame(spark).selectExpr("key", "raise_error('a task ran') as n")
+    with pytest.raises(journal.Invalid, match=r"^\[JOURNAL_OPTION_INVALID\] once is "):
+        load(bad, path, "pages", once=once)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_no_room_for_a_part_has_a_code(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task that has none says so, and leaves no part."""
+    import errno
+    import os
+
+    import pyarrow as pa
+
+    from spark_export.loading import planned, stage
+    from spark_export.write_options import WriteOptions
+
+    batch = pa.record_batch({"key": ["x", "y"]})
+    plan = planned(WriteOptions.parse({"path": str(path), "journal": "pages"}), batch.schema)
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("journal.loads.os.write", full)
+        with pytest.raises(StoreFull, match=r"^\[JOURNAL_STORAGE\] "):
+            stage([batch], plan, 0)
+    assert os.listdir(plan.staging.directory or "") == []
+    plan.staging.remove()
+
+
+@pytest.mark.usefixtures("unchanged")
 def test_overwrite_is_refused(spark: SparkSession, path: Path) -> None:
     """Work that waits is not thrown away by a mode of writing."""
     with pytest.raises(Exception, match=r"\[JOURNAL_MODE\].*append"):

@@ -27,6 +27,7 @@ from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loadblocks import columns_in
 from journal.core.views import Loaded
 from journal.errors import Invalid, JournalError, KeyExists, StorageError
+from spark_export.holders import driver
 from spark_export.loadrows import Made, Rejected, rows_of
 from spark_export.mapping import Columns, columns_of
 from spark_export.problems import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, problem, told
@@ -68,9 +69,10 @@ class Staged:
 
 
 def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> Plan:
-    """Look at everything that can be wrong before a row is read."""
+    """In a worker of Spark's driver: look at everything that can be wrong before a row is read."""
     columns, due, is_plain = check(options, table)
-    return Plan(options, columns, due, begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain), is_stream)
+    staging = begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain, holder=driver())
+    return Plan(options, columns, due, staging, is_stream)
 
 
 def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None, bool]:

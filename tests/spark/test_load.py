@@ -252,20 +252,22 @@ def test_an_empty_frame_changes_nothing(spark: SparkSession, path: Path) -> None
     assert entries(path) == before
 
 
-def test_what_a_killed_driver_left_goes_later(path: Path) -> None:
+def test_what_nobody_knows_the_owner_of_goes_later(path: Path) -> None:
     """After a day, with another load of the same store; what is younger may be somebody's."""
     import os
 
+    from spark_export.holders import own
     from spark_export.staging import STALE_S, beside
 
-    old, young = Path(beside(str(path), None)), Path(beside(str(path), None))
+    elsewhere = "0" * 12 + "-1-1"
+    old, young = (Path(beside(str(path), None, elsewhere)) for _ in range(2))
     for directory in (old, young):
         directory.mkdir()
         (directory / "part").touch()
     long_ago = (directory / "part").stat().st_mtime - STALE_S - 60
     for each in (old / "part", old):
         os.utime(each, (long_ago, long_ago))
-    beside(str(path), None)
+    beside(str(path), None, own())
     assert not old.exists() and young.exists()
 
 

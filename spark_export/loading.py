@@ -84,7 +84,8 @@ def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = No
     if pages is None:
         with told(), looked_at(options.place) as look:
             return check(options, table, look)
-    check_path(options.rejects)
+    if options.handover is None:  # else who commits has looked, from its own working directory
+        check_path(options.rejects)
     columns = columns_of(table, options.named, pages.schema, options.data_format)
     return columns, None if options.delay is None else pages.now() + options.delay, pages.schema is None
 

@@ -87,6 +87,19 @@ def test_a_list_is_whole_or_not_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["rejects.jsonl"]
 
 
+def test_a_path_is_meant_as_the_program_means_it(
+    spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative to its own working directory, which Spark's workers do not share."""
+    from spark_export.load import load
+
+    (tmp_path / "lists").mkdir()
+    monkeypatch.chdir(tmp_path)
+    df = spark.createDataFrame([("a", 1), ("b", 999)], "key string, priority int")
+    assert load(df, path, "pages", on_reject="list", rejects="lists/rejects.jsonl").inserted == 1
+    assert listed(tmp_path / "lists" / "rejects.jsonl") == ["b"]
+
+
 def test_each_batch_of_a_stream_has_its_list(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     """One batch does not write over the list of another; one without such rows has none."""
     with journal.open(path) as store:

@@ -18,12 +18,11 @@ from journal.cli.common import journal_argument, open_or_make, show
 from spark_export.session import check_arrow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from journal.core.schema import Schema
+    from spark_export.csvfiles import CsvOptions
     from spark_export.loading import Plan, Staged
     from spark_export.loadrows import Made
-    from spark_export.tables import CsvOptions
+    from spark_export.tables import Found
     from spark_export.write_options import WriteOptions
 
 COLUMNS = ("key", "key_bytes", "priority", "process_date", "insertion_date", "expiration", "owner", "data")
@@ -58,10 +57,14 @@ def arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--delay", help="when rows without a process date are due, e.g. 500ms, 30s, 2m, 1h")
     sub.add_argument("--create", action="store_true", help="make the store and the journal when they are not there")
     sub.add_argument("--delimiter", default=",", help="between the columns of CSV; default: a comma")
-    sub.add_argument("--escape", help=r"before a quote in CSV, when it is not doubled; Spark's own CSV has \\")
+    sub.add_argument("--escape", help="what stands before a quote in CSV, when it is not doubled")
     sub.add_argument(
         "--null", default="", help="how CSV writes a value that is not given; default: nothing, without quotes"
     )
+    sub.add_argument(
+        "--types", choices=("text", "infer"), default="text",
+        help="of columns of CSV that no schema declares: text, as they stand, or what their first values look like",
+    )  # fmt: skip
     sub.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -69,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     """Load."""
     check_arrow()
     from spark_export.loading import commit
+    from spark_export.rejects import check_path
     from spark_export.write_options import WriteOptions
 
     given = {
@@ -83,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if args.once is not None:
         given |= {"txn_app_id": args.once[0], "txn_version": args.once[1]}
     options = WriteOptions.parse(given)
+    check_path(options.rejects)
     if args.create:
         with open_or_make(args.store) as store:
             store.journal(args.journal)
@@ -102,19 +107,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _staged(args: argparse.Namespace, options: WriteOptions) -> tuple[Plan, list[Staged]]:
     """Write the rows of each file into a part."""
+    from spark_export.csvfiles import CsvOptions
     from spark_export.loading import Plan, stage_made
     from spark_export.staging import begin
     from spark_export.stores import looked_at
-    from spark_export.tables import CsvOptions, files_of
+    from spark_export.tables import files_of
 
     files = files_of(args.files, args.format)
     with looked_at(options.place) as pages:
         schema, now = pages.schema, pages.now()
     due = None if options.delay is None else now + options.delay
-    csv = CsvOptions(args.delimiter, args.escape, args.null, args.data_format)
-    sources = [
-        _Source(path, kind, options, schema, due, csv) for path, kind in files
-    ]  # all of them are looked at first
+    csv = CsvOptions(args.delimiter, args.escape, args.null, args.data_format, args.types)
+    sources = [_Source(file, options, schema, due, csv) for file in files]  # all of them are looked at first
     plan = Plan(options, sources[0].columns, due, begin(options))
     progress = _Progress(not (args.quiet or args.json))
     try:
@@ -131,31 +135,31 @@ class _Source:
     """A file, and what its columns are."""
 
     def __init__(
-        self, path: Path, kind: str, options: WriteOptions, schema: Schema | None, due: int | None, csv: CsvOptions
+        self, found: Found, options: WriteOptions, schema: Schema | None, due: int | None, csv: CsvOptions
     ) -> None:
         from spark_export.jsonlines import Lines
         from spark_export.mapping import Columns, columns_of
         from spark_export.tables import Table
 
-        self._path, self._due = path, due
+        self._path, self._due = found.path, due
+        self._shared = {name: value.as_py() for name, value in found.partitions.items()}
         self._table: Table | None = None
         self._lines: Lines | None = None
         self.columns = Columns()
-        if kind == "jsonl":
+        if found.kind == "jsonl":
             self._lines = Lines(options.named, schema, options.data_format, due)
         else:
-            self._table = Table(path, kind, options.named, schema, csv)
+            self._table = Table(found, options.named, schema, csv)
             self.columns = columns_of(self._table.schema, options.named, schema, options.data_format)
 
     def made(self) -> Iterator[Made]:
         """Its rows."""
+        from spark_export.csvfiles import opened
         from spark_export.loadrows import rows_of
-        from spark_export.tables import opened, partitions
 
         if self._lines is not None:
             with opened(self._path) as file:
-                shared = {name: value.as_py() for name, value in partitions(self._path).items()}
-                yield from self._lines.made(file, shared)
+                yield from self._lines.made(file, self._shared)
         elif self._table is not None:
             for batch in self._table.batches():
                 yield rows_of(batch, self.columns, self._due)

@@ -321,8 +321,10 @@ class _Job:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
+        from spark_export.csvfiles import LOSSLESS
         from spark_export.progress import Progress
 
+        options = {**LOSSLESS, **options} if self._format.lower() == "csv" else options
         is_deleted = f.col(IS_DELETED) if self._after is not None else f.lit(False)
         seen = Observation()
         observed = rows.observe(

@@ -93,7 +93,7 @@ class Lines:
             self._due if date is None else date,
             _date(found.get("insertion_date"), "insertion_date"),
             _date(found.get("expiration"), "expiration") or 0,
-            found.get("owner", ""),
+            _text(found.get("owner", ""), "the owner"),
         )
 
     def _data(self, value: Any) -> bytes:
@@ -127,7 +127,17 @@ def _object(line: bytes) -> dict[str, Any]:
 def _key(text: Any, raw: Any) -> Any:
     if text is not None and raw is not None:
         raise Invalid("key and key_bytes are both given: one of them must be null")
-    return text if raw is None else _bytes(raw, "key_bytes")
+    return _text(text, "the key") if raw is None else _bytes(raw, "key_bytes")
+
+
+def _text(value: Any, name: str) -> Any:
+    """The same, unless it is a text that has no bytes: half of a surrogate pair. What else is wrong with it the journal says."""
+    try:
+        if isinstance(value, str):
+            value.encode()
+    except UnicodeEncodeError as e:
+        raise Invalid(f"{name} is {value!r}, which is no text of Unicode: {e.reason}") from e
+    return value
 
 
 def _bytes(value: Any, name: str) -> bytes:

@@ -29,11 +29,11 @@ import numpy as np
 
 from journal.core.blocks import KeyRange
 from journal.engine.files import open_file, storage_error
-from journal.engine.lmdbfile import PAGE
+from journal.engine.lmdbfile import page_bytes_of
 from journal.errors import StoreDamaged
 
-CHUNK = 512
-"""So many pages are read at a time: 2 MB."""
+CHUNK_BYTES = 2 << 20
+"""Pages of so many bytes are read at a time."""
 PAD = 64
 """Bytes behind the pages of a chunk, so that what begins on the last one can be looked at in fixed pieces."""
 DEPTH_MAX = 32
@@ -83,7 +83,9 @@ class Leaves:
         self._key_bytes = key_bytes
         self._fd = open_file(Path(path), os.O_RDONLY)
         try:
-            self._pages = os.fstat(self._fd).st_size // PAGE
+            self._page_bytes = page_bytes_of(self._fd, path)
+            self._chunk = max(1, CHUNK_BYTES // self._page_bytes)
+            self._pages = os.fstat(self._fd).st_size // self._page_bytes
             self._databases = self._found()
         except BaseException:
             os.close(self._fd)
@@ -114,11 +116,11 @@ class Leaves:
                 left -= len(numbers)
                 if left < 0:
                     raise self.damaged("its pages go round in a circle")
-                while len(chunk) >= CHUNK:
-                    own = {n: cut for n, cut in cuts.items() if n < CHUNK}
-                    last = yield from self._checked(chunk[:CHUNK], own, last)
-                    del chunk[:CHUNK]
-                    cuts = {n - CHUNK: cut for n, cut in cuts.items() if n >= CHUNK}
+                while len(chunk) >= self._chunk:
+                    own = {n: cut for n, cut in cuts.items() if n < self._chunk}
+                    last = yield from self._checked(chunk[: self._chunk], own, last)
+                    del chunk[: self._chunk]
+                    cuts = {n - self._chunk: cut for n, cut in cuts.items() if n >= self._chunk}
         if chunk:
             yield from self._checked(chunk, cuts, last)
 
@@ -126,7 +128,7 @@ class Leaves:
         """Read a value from the pages that begin with this number, with the head of the first of them in front, into a view of bytes."""
         self._read(number, into)
         found, flags, pages = struct.unpack_from("<Q2xHI", into)
-        if (found, flags) != (number, _OVERFLOW) or pages * PAGE < len(into):
+        if (found, flags) != (number, _OVERFLOW) or pages * self._page_bytes < len(into):
             raise self.damaged(f"page {number} is not the one of a large value")
 
     # --- the tree ---------------------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ class Leaves:
                 for at in self._nodes(page, number, _LEAF).tolist():
                     size, flags, key_bytes = struct.unpack_from("<IHH", page, at)
                     value_at = at + _NODE + key_bytes
-                    if flags == _SUB and size == _DATABASE.size and value_at + size <= PAGE:
+                    if flags == _SUB and size == _DATABASE.size and value_at + size <= self._page_bytes:
                         _, below, top = _DATABASE.unpack_from(page, value_at)
                         databases[page[at + _NODE : value_at]] = below, top
         return databases
@@ -189,18 +191,18 @@ class Leaves:
     def _nodes(self, page: bytes, number: int, kind: int) -> Any:
         """Where the nodes of a page are, an array."""
         found, flags, lower, upper = struct.unpack_from("<Q2xHHH", page)
-        if (found, flags) != (number, kind) or lower < _HEAD or lower & 1 or not lower <= upper <= PAGE:
+        if (found, flags) != (number, kind) or lower < _HEAD or lower & 1 or not lower <= upper <= self._page_bytes:
             raise self.damaged(
                 f"page {number} is not the {'leaf' if kind == _LEAF else 'branch'} page that it should be"
             )
         places = np.frombuffer(page, "<u2", (lower - _HEAD) // 2, _HEAD).astype(np.int64)
-        if ((places < upper) | (places > PAGE - _NODE) | (places & 1 != 0)).any():
+        if ((places < upper) | (places > self._page_bytes - _NODE) | (places & 1 != 0)).any():
             raise self.damaged(f"a node of page {number} is not on it")
         return places
 
     def _key(self, page: bytes, at: int) -> bytes:
         end = at + _NODE + int.from_bytes(page[at + 6 : at + 8], "little")
-        if end > PAGE:
+        if end > self._page_bytes:
             raise self.damaged("a key goes on behind its page")
         return page[at + _NODE : end]
 
@@ -218,20 +220,22 @@ class Leaves:
         return last
 
     def _parsed(self, chunk: list[int], cuts: dict[int, KeyRange]) -> Rows:
+        page_bytes = self._page_bytes
         numbers = np.array(chunk, np.uint64)
         raw = self._pages_of(numbers)
         halves = raw.view("<u2")
-        heads = halves[: len(chunk) * PAGE // 2].reshape(len(chunk), PAGE // 2)
+        heads = halves[: len(chunk) * page_bytes // 2].reshape(len(chunk), page_bytes // 2)
         lower, upper = heads[:, 6].astype(np.int64), heads[:, 7].astype(np.int64)
-        are_leaves = (raw.view("<u8")[: len(chunk) * PAGE // 8 : PAGE // 8] == numbers) & (heads[:, 5] == _LEAF)
-        if not (are_leaves & (lower > _HEAD) & (lower & 1 == 0) & (lower <= upper) & (upper <= PAGE)).all():
+        own = raw.view("<u8")[: len(chunk) * page_bytes // 8 : page_bytes // 8]
+        are_leaves = (own == numbers) & (heads[:, 5] == _LEAF)
+        if not (are_leaves & (lower > _HEAD) & (lower & 1 == 0) & (lower <= upper) & (upper <= page_bytes)).all():
             raise self.damaged("a page is not the leaf page that it should be")
         counts = (lower - _HEAD) >> 1
         most = int(counts.max())
         is_used = np.arange(most) < counts[:, None]
         places = heads[:, 8 : 8 + most][is_used].astype(np.int64)
-        begins = np.repeat(np.arange(len(chunk), dtype=np.int64) * PAGE, counts)
-        if (places < np.repeat(upper, counts)).any() or (places > PAGE - _NODE).any() or (places & 1).any():
+        begins = np.repeat(np.arange(len(chunk), dtype=np.int64) * page_bytes, counts)
+        if (places < np.repeat(upper, counts)).any() or (places > page_bytes - _NODE).any() or (places & 1).any():
             raise self.damaged("a node is not on its page")
         at = begins + places
         half = at >> 1
@@ -243,12 +247,12 @@ class Leaves:
             raise self.damaged("a node is not one of a row")
         keys = at + _NODE
         values = keys + self._key_bytes
-        if (places + (_NODE + self._key_bytes) + on_page > PAGE).any():
+        if (places + (_NODE + self._key_bytes) + on_page > page_bytes).any():
             raise self.damaged("a value goes on behind its page")
         if is_large.any():
             quarters = (values[is_large] >> 1)[:, None] + np.arange(4)
             values[is_large] = firsts = halves[quarters].view("<i8")[:, 0]
-            room = self._pages - (sizes[is_large] + (_HEAD + PAGE - 1)) // PAGE
+            room = self._pages - (sizes[is_large] + (_HEAD + page_bytes - 1)) // page_bytes
             if (firsts < 0).any() or (firsts > room).any():
                 raise self.damaged("a large value is behind the end of the file")
         rows = Rows(raw, keys, values, sizes, is_large)
@@ -258,13 +262,13 @@ class Leaves:
         """The bytes of pages, runs of them at once."""
         if (numbers >= self._pages).any():
             raise self.damaged("a page is behind the end of the file")
-        raw = np.empty(len(numbers) * PAGE + PAD, np.uint8)
+        raw = np.empty(len(numbers) * self._page_bytes + PAD, np.uint8)
         raw[-PAD:] = 0
         view = memoryview(raw.data)
         ends = [*(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
         start = 0
         for end in ends:
-            self._read(int(numbers[start]), view[start * PAGE : end * PAGE])
+            self._read(int(numbers[start]), view[start * self._page_bytes : end * self._page_bytes])
             start = end
         return raw
 
@@ -295,7 +299,7 @@ class Leaves:
     # --- the file ---------------------------------------------------------------------------------------------------------
 
     def _page(self, number: int) -> bytes:
-        page = bytearray(PAGE)
+        page = bytearray(self._page_bytes)
         self._read(number, memoryview(page))
         return bytes(page)
 
@@ -304,7 +308,7 @@ class Leaves:
         done = 0
         try:
             while done < len(into):
-                got = os.preadv(self._fd, [into[done:]], number * PAGE + done)
+                got = os.preadv(self._fd, [into[done:]], number * self._page_bytes + done)
                 if not got:
                     raise self.damaged(f"it ends before page {number} does")
                 done += got

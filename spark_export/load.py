@@ -7,9 +7,11 @@ write parts, the change is made here.
 
 from __future__ import annotations
 
+import glob
 import os
 import pickle
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ import journal
 from journal.core.cursor import Cursor
 from journal.core.times import DurationLike, duration_ms
 from journal.errors import Invalid
+from spark_export.holders import HOLDER, is_gone, own
 from spark_export.problems import OPTION_INVALID, problem
 from spark_export.session import check_spark, register
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_export.loading import Outcome, Plan, Staged
+
+_PREFIX = "journal-load-"
+_LEFT = re.compile(rf"{_PREFIX}({HOLDER})-[^-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,9 @@ def load(
     check_spark()
     from spark_export.loading import arrow_schema, check, commit
     from spark_export.stores import existing
-    from spark_export.write_options import WriteOptions
+    from spark_export.write_options import WriteOptions, once_of
 
+    once = once_of(once)
     register(df.sparkSession)
     opened = store if isinstance(store, journal.Store) else None
     given = {
@@ -119,7 +126,8 @@ def _columns(columns: dict[str, str]) -> dict[str, str]:
 
 def _staged(df: DataFrame, given: dict[str, str]) -> tuple[Plan, list[Staged]]:
     """Have the tasks write their parts, and take over what those that count have done."""
-    with tempfile.TemporaryDirectory(prefix="journal-load-") as directory:
+    _sweep(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{own()}-") as directory:
         handover = os.path.join(directory, "staged")
         writer = df.write.format("journal").mode("append").options(**given, handover=handover)
         try:
@@ -132,6 +140,14 @@ def _staged(df: DataFrame, given: dict[str, str]) -> tuple[Plan, list[Staged]]:
         with open(handover, "rb") as file:
             plan, parts = pickle.load(file)
     return plan, parts
+
+
+def _sweep(directory: str) -> None:
+    """Remove what killed programs have left here."""
+    for path in glob.iglob(os.path.join(glob.escape(directory), f"{_PREFIX}*")):
+        found = _LEFT.fullmatch(os.path.basename(path))
+        if found is not None and is_gone(found[1]):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _result(outcome: Outcome) -> LoadResult:

@@ -14,6 +14,7 @@ L4  Where parts are files, and no schema looks at the data, tasks make the rows 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +27,12 @@ from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loadblocks import columns_in
 from journal.core.views import Loaded
 from journal.errors import Invalid, JournalError, KeyExists, StorageError
-from spark_export.jsondata import json_of
+from spark_export.holders import driver
 from spark_export.loadrows import Made, Rejected, rows_of
 from spark_export.mapping import Columns, columns_of
 from spark_export.problems import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, problem, told
 from spark_export.readyrows import Ready, ready_of
+from spark_export.rejects import LeftOut, check_path, listing, of_batch
 from spark_export.staging import Staging, begin
 from spark_export.stores import AnyJournal, looked_at, opened_to_write
 from spark_export.write_options import WriteOptions
@@ -51,6 +53,7 @@ class Plan:
     columns: Columns
     due: int | None
     staging: Staging
+    is_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,10 @@ class Staged:
 
 
 def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> Plan:
-    """Look at everything that can be wrong before a row is read."""
+    """In a worker of Spark's driver: look at everything that can be wrong before a row is read."""
     columns, due, is_plain = check(options, table)
-    return Plan(options, columns, due, begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain))
+    staging = begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain, holder=driver())
+    return Plan(options, columns, due, staging, is_stream)
 
 
 def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None, bool]:
@@ -80,6 +84,8 @@ def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = No
     if pages is None:
         with told(), looked_at(options.place) as look:
             return check(options, table, look)
+    if options.handover is None:  # else who commits has looked, from its own working directory
+        check_path(options.rejects)
     columns = columns_of(table, options.named, pages.schema, options.data_format)
     return columns, None if options.delay is None else pages.now() + options.delay, pages.schema is None
 
@@ -162,19 +168,25 @@ class Outcome:
     """What a load came to."""
 
     loaded: Loaded
-    rejected: list[tuple[int, int, Any, str]] = field(default_factory=list)
-    """Partition, row in it, key and reason of each row that was not loaded."""
+    rejected: list[LeftOut] = field(default_factory=list)
+    """The rows that were not loaded."""
 
 
 def commit(
     plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: AnyJournal | None = None
 ) -> Outcome:
     """Make the parts one change; through `pages` if the caller has the journal open."""
+    path = plan.options.rejects
+    if path is not None and plan.is_stream and once is not None:
+        path = of_batch(path, *once)
     try:
-        if pages is not None:
-            return _committed(plan, parts, once, pages)
-        with opened_to_write(plan.options.place) as opened:
-            return _committed(plan, parts, once, opened)
+        with listing(path) as rejects, contextlib.ExitStack() as held:
+            if pages is None:
+                pages = held.enter_context(opened_to_write(plan.options.place))
+            outcome = _committed(plan, parts, once, pages)
+            if rejects is not None and not outcome.loaded.is_repeated and (outcome.rejected or not plan.is_stream):
+                rejects.keep(outcome.rejected)
+            return outcome
     except KeyExists as e:
         raise coded(e, KEY_EXISTS) from e
     except Invalid as e:
@@ -189,7 +201,7 @@ def commit(
 
 def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: AnyJournal) -> Outcome:
     full = [part for part in parts if part.name is not None and part.rows]
-    rejected = [(part.partition, *one) for part in parts for one in part.rejected]
+    rejected = [LeftOut(part.partition, *one) for part in parts for one in part.rejected]
     if len(rejected) > LOAD_REJECTS_MAX:
         raise problem(
             Invalid,
@@ -200,10 +212,10 @@ def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None
     for index, part in enumerate(full):
         reasons = {row: reason for of, row, reason in loaded.rejected if of == index}
         keys = _keys(plan.staging, part, set(reasons)) if reasons else {}
-        rejected += [(part.partition, _place(part, row), keys.get(row), reason) for row, reason in reasons.items()]
+        rejected += [
+            LeftOut(part.partition, _place(part, row), keys.get(row), reason) for row, reason in reasons.items()
+        ]
     rejected.sort(key=lambda one: one[:2])
-    if plan.options.rejects is not None:
-        list_rejects(plan.options.rejects, rejected)
     return Outcome(loaded, rejected)
 
 
@@ -229,12 +241,3 @@ def _keys(staging: Staging, part: Staged, rows: set[int]) -> dict[int, Any]:
                 found |= {row: columns.keys[row - first] for row in rows if first <= row < first + size}
             first += size
     return found
-
-
-def list_rejects(path: str, rejected: Sequence[tuple[int, int, Any, str]]) -> None:
-    """Write the list of rows that were not loaded, whole or not at all; an empty one too, which says that there were none."""
-    written = f"{path}.{secrets.token_hex(4)}"
-    with open(written, "w", encoding="utf-8") as file:
-        for partition, row, key, reason in rejected:
-            file.write(json_of({"partition": partition, "row": row, "key": key, "reason": reason}) + "\n")
-    os.replace(written, path)

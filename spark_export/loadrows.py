@@ -71,19 +71,22 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> 
     positions: Sequence[int] = range(batch.num_rows)
     packed = _data(batch, columns, bad)
     keys = _keys(batch, columns, bad)
+    dates = [_dates(batch, name, bad) for name in (columns.process_date, columns.insertion_date, columns.expiration)]
     rejected = [Rejected(row, None if keys is None else keys[row], bad[row]) for row in sorted(bad)]
     if bad:
         positions = [index for index in range(batch.num_rows) if index not in bad]
         batch = batch.take(pa.array(positions, pa.int64()))
         packed = [packed[index] for index in positions]
         keys = None if keys is None else [keys[index] for index in positions]
+        dates = [None if column is None else column.take(pa.array(positions, pa.int64())) for column in dates]
+    process_date, insertion_date, expiration = dates
     return Made(
         keys,
         packed,
         _priorities(batch, columns),
-        _dates(batch, columns.process_date, due),
-        _dates(batch, columns.insertion_date, None),
-        _dates(batch, columns.expiration, 0),
+        _listed(process_date, due),
+        _listed(insertion_date, None),
+        _listed(expiration, 0),
         _owners(batch, columns),
         positions,
         rejected,
@@ -125,12 +128,29 @@ def _owners(batch: pa.RecordBatch, columns: Columns) -> str | list[str]:
     return owners
 
 
-def _dates(batch: pa.RecordBatch, name: str | None, default: int | None) -> Any:
+def _dates(batch: pa.RecordBatch, name: str | None, bad: Bad) -> pa.Array | None:
+    """The dates of a column, in milliseconds."""
     column = None if name is None else batch.column(name)
-    if column is None or column.null_count == len(column):
+    if column is None:
+        return None
+    try:
+        return milliseconds(column)
+    except pa.ArrowInvalid:
+        pass  # one of them has too many bits: find out which
+    found: list[int | None] = []
+    for row in range(len(column)):
+        try:
+            found += milliseconds(column.slice(row, 1)).to_pylist()
+        except pa.ArrowInvalid as e:
+            bad.setdefault(row, f"{name} has no place in 63 bits of milliseconds: {e}")
+            found.append(None)
+    return pa.array(found, pa.int64())
+
+
+def _listed(dates: pa.Array | None, default: int | None) -> Any:
+    if dates is None or dates.null_count == len(dates):
         return default
-    ms = milliseconds(column)
-    return (ms if default is None else pc.fill_null(ms, default)).to_pylist()
+    return (dates if default is None else pc.fill_null(dates, default)).to_pylist()
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -160,7 +180,7 @@ def whole_data(column: pa.Array, data_format: str, bad: Bad) -> list[bytes]:
         return found
     if data_format == "json":
         return _packed(column.to_pylist(), lambda text: None if text is None else value_of(text), bad)
-    return _packed(values_of(column, None), None, bad)
+    return _packed(_values(column, None, "the data", bad), None, bad)
 
 
 def _fields(batch: pa.RecordBatch, fields: tuple[FieldColumn, ...], bad: Bad) -> list[bytes]:
@@ -168,7 +188,10 @@ def _fields(batch: pa.RecordBatch, fields: tuple[FieldColumn, ...], bad: Bad) ->
         return [_NONE] * batch.num_rows
     names = [one.field for one in fields]
     columns = [batch.column(one.column) for one in fields]
-    found = [_values(column, one, bad) for column, one in zip(columns, fields, strict=True)]
+    found = [
+        _values(column, one.declared, f"the field {one.field!r}", bad)
+        for column, one in zip(columns, fields, strict=True)
+    ]
     rows = zip(*found, strict=True)
     if any(column.null_count for column in columns):
         maps = [{name: one for name, one in zip(names, row, strict=True) if one is not None} for row in rows]  # R3
@@ -177,17 +200,17 @@ def _fields(batch: pa.RecordBatch, fields: tuple[FieldColumn, ...], bad: Bad) ->
     return _packed(maps, None, bad)
 
 
-def _values(column: pa.Array, field: FieldColumn, bad: Bad) -> list[Any]:
+def _values(column: pa.Array, declared: str | None, what: str, bad: Bad) -> list[Any]:
     try:
-        return values_of(column, field.declared)
+        return values_of(column, declared)
     except Invalid:
-        pass  # JSON that is none: find out where
+        pass  # JSON that is none, or a map with a key twice: find out where
     found = []
     for row in range(len(column)):
         try:
-            found += values_of(column.slice(row, 1), field.declared)
+            found += values_of(column.slice(row, 1), declared)
         except Invalid as e:
-            bad.setdefault(row, f"the field {field.field!r}: {e}")
+            bad.setdefault(row, f"{what}: {e}")
             found.append(None)
     return found
 

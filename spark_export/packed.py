@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from journal.core.blocks import KeyRange
 from journal.core.keys import PRIMARY_BYTES
-from journal.core.limits import ENTRY_BYTES_MAX_LIMIT
 from journal.core.rows import ENTRY_HEAD, LeaseRow, decode_lease
 from journal.engine.copied import Copied, check
 from journal.engine.snapshot import SnapshotPart
@@ -38,7 +37,6 @@ IS_BYTES = 0x8000
 BYTES_MAX = 64 << 20
 """Arrow's offsets have 32 bits: what is large is cut into pieces that stay far below."""
 _LARGE_HEAD = 16
-_SIZE_MAX = 2 * ENTRY_BYTES_MAX_LIMIT
 
 
 class Block(Protocol):

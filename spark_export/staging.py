@@ -7,7 +7,8 @@ Where the parts of a load wait for its commit.
 S1  A part has a name that no other attempt has, so a task that is tried again, or twice at a time, disturbs nobody. Which attempts
     count is said by the commit, with the names that Spark gives to it.
 S2  Nothing is left: a part goes with the task that fails, all of them with the commit or the abort, and what a killed driver left
-    goes with a later load of the same store, after STALE_S.
+    goes with the next load of the same store: the name of a directory says whose it is (holders). Where nobody can say whether that
+    one is gone, it goes after STALE_S.
 S3  It is a value that tasks get; it holds no connection and no file.
 S4  A task that goes on after the load was given up finds no directory, and makes none. Of a stream's batch nobody can say that it was given
     up before a task has answered, so there the first task makes the directory, and a late one may leave it to S2.
@@ -28,15 +29,16 @@ from typing import Any, Protocol
 from journal.core.views import Loaded
 from journal.errors import JournalError, StorageError
 from journal.loads import PartWriter, SealedPart
+from spark_export.holders import HOLDER, is_gone, own
 from spark_export.options import Place
-from spark_export.problems import STAGING, STORE_UNREACHABLE, coded, problem
+from spark_export.problems import STAGING, STORAGE, STORE_UNREACHABLE, coded, problem
 from spark_export.stores import AnyJournal, connected, existing, told_all
 from spark_export.write_options import WriteOptions
 
 KEY_BYTES = 32
 STALE_S = 86_400
 """A load is over within a day, or nobody waits for it any more."""
-_NAME = re.compile(r"\.load-[0-9a-f]{16}(\.gone)?")
+_NAME = re.compile(rf"\.load-[0-9a-f]{{16}}(?:\.({HOLDER}))?(?:\.gone)?")
 
 
 class Part(Protocol):
@@ -64,6 +66,16 @@ class Staging:
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[Part]:
         """A part to be written; it is whole when the block has ended, and gone when it is left by an error (S2)."""
+        try:
+            with self._part(name) as part:
+                yield part
+        except StorageError as e:
+            raise coded(e, STORAGE) from e
+        except JournalError as e:
+            raise coded(e) from e
+
+    @contextlib.contextmanager
+    def _part(self, name: str) -> Iterator[Part]:
         if self.directory is not None:
             try:
                 with self._file(name) as writer:
@@ -131,8 +143,14 @@ class Staging:
             pass  # the daemon forgets it by itself, after an hour
 
 
-def begin(options: WriteOptions, *, is_made_by_tasks: bool = False, is_sealed: bool = False) -> Staging:
-    """A place for the parts of a new load (S4); a daemon checks all rows, so what it keeps is not sealed."""
+def begin(
+    options: WriteOptions, *, is_made_by_tasks: bool = False, is_sealed: bool = False, holder: str | None = None
+) -> Staging:
+    """
+    A place for the parts of a new load (S4); a daemon checks all rows, so what it keeps is not sealed.
+
+    holder   whom the load lives and dies with; by default this process
+    """
     place = told_all(options.place)
     if place.is_address:
         try:
@@ -140,7 +158,7 @@ def begin(options: WriteOptions, *, is_made_by_tasks: bool = False, is_sealed: b
                 return Staging(place, None, existing(store, place).load_begin().id)
         except JournalError as e:
             raise coded(e, STORE_UNREACHABLE) from e
-    directory = beside(place.path, options.staging)
+    directory = beside(place.path, options.staging, holder or own())
     if not is_made_by_tasks:
         _make(directory)
     return Staging(place, directory, None, is_made_by_tasks, secrets.token_bytes(KEY_BYTES) if is_sealed else None)
@@ -153,13 +171,13 @@ def _make(directory: str) -> None:
         raise problem(StorageError, STAGING, f"cannot make {directory}: {e.strerror}") from e
 
 
-def beside(path: str, chosen: str | None) -> str:
-    """The name of a directory for parts: beside the store, on the same disk, or in one that was chosen."""
+def beside(path: str, chosen: str | None, holder: str) -> str:
+    """The name of a directory for the parts of somebody: beside the store, on the same disk, or in one that was chosen."""
     store = os.path.abspath(path)
     parent = os.path.abspath(chosen) if chosen is not None else os.path.dirname(store)
     stem = f".{os.path.basename(store)}"
     _remove_stale(parent, stem)
-    return os.path.join(parent, f"{stem}.load-{secrets.token_hex(8)}")
+    return os.path.join(parent, f"{stem}.load-{secrets.token_hex(8)}.{holder}")
 
 
 def _remove_stale(parent: str, stem: str) -> None:
@@ -169,9 +187,10 @@ def _remove_stale(parent: str, stem: str) -> None:
         return
     limit = time.time() - STALE_S
     for name in names:
-        if name.startswith(stem) and _NAME.fullmatch(name[len(stem) :]):
+        found = _NAME.fullmatch(name[len(stem) :]) if name.startswith(stem) else None
+        if found is not None:
             path = os.path.join(parent, name)
-            if _touched(path) < limit:
+            if is_gone(found[1] or "") or _touched(path) < limit:
                 shutil.rmtree(path, ignore_errors=True)
 
 

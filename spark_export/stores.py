@@ -205,9 +205,17 @@ def _turn(path: str) -> Iterator[None]:
     """This machine's turn to own a store for a moment (T1)."""
     name = hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:32]
     place = os.path.join(tempfile.gettempdir(), f"journal-turn-{os.geteuid()}-{name}")
-    fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+    while True:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if not os.fstat(fd).st_nlink:
+                continue  # who had it before us has removed it: others wait for another file by now
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(place)
+            return
+        finally:
+            os.close(fd)

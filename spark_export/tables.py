@@ -2,7 +2,8 @@
 Tables in files, for `journal load`: Parquet and CSV, read by Arrow in batches; a directory is all of its files.
 
 T1  A column has the type that its use asks for, where its use is known from its name: a key of digits stays a text.
-T2  Directories of partitions (`priority=100/…`), as Spark writes them, give the columns that their names have.
+T2  Directories of partitions (`priority=100/…`), as Spark writes them, give the columns that their names have; those below the directory
+    that was named, not the ones above it.
 T3  A file that cannot be read is named, with the reason.
 T4  CSV has no bytes: where they are expected, it has base64, as an export writes them.
 """
@@ -10,12 +11,9 @@ T4  CSV has no bytes: where they are expected, it has base64, as an export write
 from __future__ import annotations
 
 import base64
-import contextlib
-import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,7 +21,8 @@ from pyarrow import csv, parquet
 
 from journal.core.schema import Schema
 from journal.errors import Invalid, NotFound
-from spark_export.layout import AFTER, BEFORE, FIELD_TYPES, layout
+from spark_export.csvfiles import CsvOptions, is_about_utf8, not_utf8, open_csv
+from spark_export.layout import AFTER, BEFORE, DATES, FIELD_TYPES, layout
 from spark_export.problems import FILE_INVALID, problem
 
 FORMATS = ("parquet", "csv", "jsonl")
@@ -31,7 +30,6 @@ SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
 }  # fmt: skip
 BATCH_ROWS = 16_384
-CSV_BLOCK_BYTES = 4 << 20
 
 _ARROW = {
     "string": pa.string(), "binary": pa.binary(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(),
@@ -39,18 +37,41 @@ _ARROW = {
 }  # fmt: skip
 
 
-def files_of(paths: list[str], chosen: str | None) -> list[tuple[Path, str]]:
-    """The files that are meant, with their formats; those of a directory in the order of their names."""
-    found: list[tuple[Path, str]] = []
+class Found(NamedTuple):
+    """A file that is meant, its format, and the directory that was named for it."""
+
+    path: Path
+    kind: str
+    top: Path
+
+    @property
+    def partitions(self) -> dict[str, pa.Scalar]:
+        """The columns that the names of directories below that one give (T2)."""
+        found: dict[str, pa.Scalar] = {}
+        for part in self.path.relative_to(self.top).parts[:-1]:
+            name, sign, text = part.partition("=")
+            if sign and name:
+                try:
+                    found[unquote(name)] = _scalar(unquote(text), AFTER.get(unquote(name)))
+                except (ValueError, OverflowError) as e:
+                    raise problem(
+                        Invalid, FILE_INVALID, f"the directory {part!r} above {self.path} has no value of {name}: {e}"
+                    ) from e
+        return found
+
+
+def files_of(paths: list[str], chosen: str | None) -> list[Found]:
+    """The files that are meant; those of a directory in the order of their names."""
+    found: list[Found] = []
     for text in paths:
         path = Path(text)
         if path.is_dir():
             inner = [(each, _format(each, chosen)) for each in sorted(path.rglob("*")) if _is_data(each, path)]
             if not inner:
                 raise problem(NotFound, FILE_INVALID, f"{path} is a directory without files to load")
-            found += [(each, _needed(each, kind)) for each, kind in inner]
+            found += [Found(each, _needed(each, kind), path) for each, kind in inner]
         elif path.is_file():
-            found.append((path, _needed(path, _format(path, chosen))))
+            found.append(Found(path, _needed(path, _format(path, chosen)), path.parent))
         else:
             raise problem(NotFound, FILE_INVALID, f"there is no file {path}")
     return found
@@ -78,34 +99,14 @@ def _needed(path: Path, kind: str | None) -> str:
     return kind
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file of lines, unpacked when its name says that it is packed."""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream, io.BufferedReader(stream) as file:
-            yield file
-    except (pa.ArrowException, OSError) as e:
-        raise problem(Invalid, FILE_INVALID, f"cannot read {path}: {e}") from e
-
-
-@dataclass(frozen=True, slots=True)
-class CsvOptions:
-    """How a CSV file is written."""
-
-    delimiter: str = ","
-    escape: str | None = None
-    null: str = ""
-    data_format: str = "auto"
-
-
 class Table:
     """One file: its columns, and its rows in batches."""
 
-    def __init__(
-        self, path: Path, kind: str, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions
-    ) -> None:
-        self.path = path
-        self._partitions = partitions(path)
+    def __init__(self, found: Found, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions) -> None:
+        path, kind, _ = found
+        self.path, self._kind = path, kind
+        self._csv_options = csv_options
+        self._partitions = found.partitions
         self._base64: set[str] = set()
         try:
             self._reader: parquet.ParquetFile | csv.CSVStreamingReader
@@ -115,10 +116,10 @@ class Table:
             else:
                 known = _types(named, schema, csv_options.data_format)
                 self._base64 = {name for name, type_ in known.items() if pa.types.is_binary(type_)}
-                self._reader = _csv(path, known, csv_options)
+                self._reader = open_csv(path, known, _dates(named, schema), csv_options)
                 own = _with_bytes(self._reader.schema, self._base64)
         except (pa.ArrowException, OSError) as e:
-            raise problem(Invalid, FILE_INVALID, f"cannot read {path} as {kind}: {e}") from e
+            raise self._unreadable(e, f" as {kind}") from e
         for name, value in self._partitions.items():
             own = own.append(pa.field(name, value.type))
         self.schema: pa.Schema = own
@@ -138,7 +139,12 @@ class Table:
                     batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
                 yield batch
         except (pa.ArrowException, OSError) as e:
-            raise problem(Invalid, FILE_INVALID, f"cannot read {self.path}: {e}") from e
+            raise self._unreadable(e) from e
+
+    def _unreadable(self, error: Exception, kind: str = "") -> Invalid:
+        if self._kind == "csv" and is_about_utf8(error):
+            return not_utf8(self.path, self._csv_options)
+        return problem(Invalid, FILE_INVALID, f"cannot read {self.path}{kind}: {error}")
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same with bytes in place of their base64 (T4)."""
@@ -155,20 +161,6 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def _csv(path: Path, known: Mapping[str, pa.DataType], options: CsvOptions) -> csv.CSVStreamingReader:
-    types = {name: pa.string() if pa.types.is_binary(type_) else type_ for name, type_ in known.items()}
-    return csv.open_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        parse_options=csv.ParseOptions(
-            delimiter=options.delimiter, escape_char=options.escape or False, newlines_in_values=True
-        ),
-        convert_options=csv.ConvertOptions(
-            column_types=types, null_values=[options.null], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
-
-
 def _types(named: Mapping[str, str], schema: Schema | None, data_format: str) -> dict[str, pa.DataType]:
     """The types of columns whose use is known (T1); dates are found out: milliseconds, or moments as text."""
     data = "binary" if data_format == "msgpack" else "string"
@@ -180,18 +172,14 @@ def _types(named: Mapping[str, str], schema: Schema | None, data_format: str) ->
     return known
 
 
+def _dates(named: Mapping[str, str], schema: Schema | None) -> frozenset[str]:
+    """The columns whose types are found out."""
+    own = {named.get(role, role) for role in DATES}
+    return frozenset(own if schema is None else own | {one.name for one in layout(schema, "fields") if one.is_date})
+
+
 def _with_bytes(table: pa.Schema, names: set[str]) -> pa.Schema:
     return pa.schema([pa.field(each.name, pa.binary()) if each.name in names else each for each in table])
-
-
-def partitions(path: Path) -> dict[str, pa.Scalar]:
-    """The columns that the names of directories give (T2)."""
-    found: dict[str, pa.Scalar] = {}
-    for part in path.parts[:-1]:
-        name, sign, text = part.partition("=")
-        if sign and name:
-            found[unquote(name)] = _scalar(unquote(text), AFTER.get(unquote(name)))
-    return found
 
 
 def _scalar(text: str, kind: str | None) -> pa.Scalar:

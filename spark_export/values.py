@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import types as kinds
 
+from journal.errors import Invalid
 from spark_export.jsondata import value_of
 from spark_export.layout import AS_JSON
 
@@ -32,13 +33,17 @@ _COARSER = {"s": 1_000, "ms": 1}
 
 
 def milliseconds(column: pa.Array) -> pa.Array:
-    """A column of timestamps, or of numbers that are milliseconds already, as milliseconds since the epoch, cut downwards."""
+    """
+    A column of timestamps, or of numbers that are milliseconds already, as milliseconds since the epoch, cut downwards.
+
+    ArrowInvalid when one of them has more than 63 bits.
+    """
     kind = column.type
     ticks = column.cast(pa.int64())
     if not kinds.is_timestamp(kind):
         return ticks
     if kind.unit in _COARSER:
-        return pc.multiply(ticks, _COARSER[kind.unit])
+        return pc.multiply_checked(ticks, _COARSER[kind.unit])
     # Arrow's division goes towards 0: the nulls are kept aside, and numpy's goes downwards.
     divided = np.floor_divide(np.asarray(pc.fill_null(ticks, 0)), _FINER[kind.unit])
     return pa.array(divided, pa.int64(), mask=np.asarray(ticks.is_null()) if ticks.null_count else None)
@@ -48,9 +53,15 @@ def values_of(column: pa.Array, declared: str | None) -> list[Any]:
     """The values of a column that is a field of this type; None: nothing is declared."""
     kind = column.type
     if kinds.is_timestamp(kind):
-        found: list[Any] = milliseconds(column).to_pylist()
+        try:
+            found: list[Any] = milliseconds(column).to_pylist()
+        except pa.ArrowInvalid as e:
+            raise Invalid(f"a date has no place in 63 bits of milliseconds: {e}") from e
         return found
-    values: list[Any] = column.to_pylist(maps_as_pydicts="strict") if kinds.is_nested(kind) else column.to_pylist()
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict") if kinds.is_nested(kind) else column.to_pylist()
+    except KeyError as e:
+        raise Invalid("a map has a key twice") from e
     convert = _conversion(kind)
     if convert is None and declared in AS_JSON and (kinds.is_string(kind) or kinds.is_large_string(kind)):
         convert = value_of

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from journal.core.limits import LOAD_NAME_BYTES_MAX
+from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
 from journal.core.times import duration_ms
 from journal.errors import Invalid
 from spark_export.mapping import DATA_FORMATS, ROLES
@@ -77,6 +77,23 @@ def _once(found: dict[str, Any]) -> tuple[str, int] | None:
     return None if name is None else (name, version)
 
 
+def once_of(once: Any) -> tuple[str, int] | None:
+    """The name and the number of a load that a program gives, checked."""
+    if once is None:
+        return None
+    is_pair = isinstance(once, (tuple, list)) and len(once) == 2
+    if not is_pair or type(once[0]) is not str or type(once[1]) is not int or not 0 <= once[1] <= DATE_MAX:
+        raise problem(
+            Invalid,
+            OPTION_INVALID,
+            f'once is {once!r}: it must be a name and a number from 0 to {DATE_MAX}, e.g. ("nightly", 7)',
+        )
+    try:
+        return _app(once[0]), once[1]
+    except (Invalid, UnicodeEncodeError) as e:
+        raise problem(Invalid, OPTION_INVALID, f"once is {once!r}: {e}") from e
+
+
 def _named(text: str) -> str:
     if not text:
         raise Invalid("it is empty: give the name of a column")
@@ -89,7 +106,7 @@ def _app(text: str) -> str:
     return text
 
 
-ONCE: dict[str, Parse] = {"txn_app_id": _app, "txn_version": number(0, (1 << 63) - 1)}
+ONCE: dict[str, Parse] = {"txn_app_id": _app, "txn_version": number(0, DATE_MAX)}
 WRITE: dict[str, Parse] = {
     **PLACE,
     **dict.fromkeys(ROLES, _named),

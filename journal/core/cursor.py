@@ -24,6 +24,8 @@ _OFFSET = re.compile(r"-1|[0-9]{18}")
 _DIGITS = re.compile(r"[0-9]+")
 _FORM = "001-<order, 4 hex digits>-<offset, 18 digits or -1>, a bare number, or BEGIN"
 AT_BITS = 40
+_OFFSET_MAX = (1 << AT_BITS) - 1
+"""No change has this one: a generation's log is full before."""
 
 
 class Cursor(NamedTuple):
@@ -93,5 +95,6 @@ def place_of(cursor: Cursor) -> int:
 
 
 def cursor_of(at: int) -> Cursor:
-    """The cursor of a place."""
-    return Cursor((at >> AT_BITS) + 1, at & (1 << AT_BITS) - 1)
+    """The cursor of a place; of the one in front of a generation, where nothing is, the cursor before its first change."""
+    offset = at & _OFFSET_MAX
+    return Cursor((at >> AT_BITS) + 1, offset) if offset != _OFFSET_MAX else Cursor((at >> AT_BITS) + 2, -1)

@@ -42,7 +42,7 @@ AFTER_S = 1.0
 BYTES_MAX = 4 << 20
 LOOK_BYTES_MIN = 256 << 10
 RETRY_S = 1.0
-CHANGE_BYTES_MAX = 6 * 4096
+CHANGE_PAGES_MAX = 6
 """What a change may take of the map until the next checkpoint, besides its own bytes: the pages that it touches."""
 
 WEIGHED_FROM = 64
@@ -92,11 +92,12 @@ class Checkpoints:
     def look_at_map(self) -> None:
         """How much may be put until the next checkpoint (V5)."""
         p = self._p
-        room = self._map_bytes * 9 // 10 - p.state.file.used_bytes()
+        file = p.state.file
+        room = self._map_bytes * 9 // 10 - file.used_bytes()
         self.full = None
         if room <= 0:
             self.full = f"the rows of journal {p.name} fill nine tenths of their map: open with more map_bytes"
-        self.changes_room = room // CHANGE_BYTES_MAX
+        self.changes_room = room // (CHANGE_PAGES_MAX * file.page_bytes)
         p.log.limit(rows_bytes=room // 2)
         self._bytes_from = p.log.bytes_written
         self.press_changes = self.press_bytes = 0
@@ -112,7 +113,9 @@ class Checkpoints:
         """How many changes those of one record with so many bytes count for: each page is touched once by all of them."""
         if changes < WEIGHED_FROM:
             return changes
-        return min(changes, (self._p.state.file.used_bytes() + PAGES_PER_BYTE * size) // CHANGE_BYTES_MAX + 1)
+        file = self._p.state.file
+        touched = (file.used_bytes() + PAGES_PER_BYTE * size) // (CHANGE_PAGES_MAX * file.page_bytes)
+        return min(changes, touched + 1)
 
     def refusal(self) -> StoreFull:
         """Why a put is refused."""

@@ -28,7 +28,8 @@ from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, S
 log = logging.getLogger("journal.lmdbfile")
 
 MAP_BYTES = 16 << 30
-PAGE = 4096
+PAGE_BYTES_MIN, PAGE_BYTES_MAX = 512, 1 << 16
+"""A file has the pages of the system that made it: 4 KiB on most, 16 KiB or 64 KiB (then LMDB takes 32) on some of ARM's."""
 READERS_MAX = 1024
 LOCK_BYTES = 192 + 64 * (READERS_MAX - 1)
 """The header with the first reader, and a cache line for each of the others."""
@@ -36,6 +37,8 @@ WALK_BYTES_MAX = 4 << 20
 """lmdb.verify walks 66 MB/s: a file that was not closed cleanly is walked on open only when that is quick."""
 DIGEST_BYTES_MAX = 4 << 30
 _MAGIC = 0xBEEFC0DE
+_META_BYTES = 192
+"""What is used of a first page."""
 _CHUNK = 1 << 20
 _PAGE_HEAD = struct.Struct("=10xHHHH")
 """Of a page: its flags, where its free room begins and ends, and the place of its first node."""
@@ -84,6 +87,7 @@ class LmdbFile:
                     os.chmod(name, 0o600)  # whatever the umask; by name, since closing a lock file drops its locks
             self.databases = {name: self.env.open_db(name, create=not readonly) for name in names}
             self.txn: lmdb.Transaction[bytes] = self.env.begin(write=not readonly)
+            self.page_bytes = int(self.env.stat()["psize"])
         except lmdb.Error as e:
             self.env.close()
             raise translate(e, path, "cannot open") from e
@@ -117,7 +121,7 @@ class LmdbFile:
 
     def used_bytes(self) -> int:
         """How much of the map is in use."""
-        return int(self.env.info()["last_pgno"] + 1) * int(self.env.stat()["psize"])
+        return int(self.env.info()["last_pgno"] + 1) * self.page_bytes
 
     def sync(self) -> None:
         """Make the last commit durable, its meta page included."""
@@ -185,12 +189,13 @@ def peeked_keys(path: Path, key_bytes: int, count: int) -> list[tuple[bytes, int
     found: list[tuple[bytes, int]] = []
     fd = open_file(path, os.O_RDONLY)
     try:
-        pages = os.fstat(fd).st_size // PAGE
+        page_bytes = page_bytes_of(fd, path)
+        pages = os.fstat(fd).st_size // page_bytes
         for number in range(2, pages, max(1, pages // count)):
-            page = os.pread(fd, PAGE, number * PAGE)
+            page = os.pread(fd, page_bytes, number * page_bytes)
             flags, lower, _, node = _PAGE_HEAD.unpack_from(page)
             key_at = node + _NODE.size
-            is_leaf = flags == _LEAF and lower >= _PAGE_HEAD.size and key_at + key_bytes <= PAGE
+            is_leaf = flags == _LEAF and lower >= _PAGE_HEAD.size and key_at + key_bytes <= page_bytes
             if is_leaf and _NODE.unpack_from(page, node)[3] == key_bytes:
                 found.append((page[key_at : key_at + key_bytes], (lower - _PAGE_HEAD.size) // 2 + 1))
     finally:
@@ -341,13 +346,25 @@ def _name_damage(path: Path) -> str:
     return f"{path} is not as it was when the store was closed: {detail}. Restore the store from a copy"
 
 
+def page_bytes_of(fd: int, path: Path | str) -> int:
+    """The size of a file's pages, as the first of them says; a file that does not say it, LMDB does not open either."""
+    raw = os.pread(fd, _META_BYTES, 0)
+    if len(raw) < _META_BYTES:
+        raise StoreDamaged(f"{path} is cut short: it has {len(raw)} bytes, less than its two first pages")
+    magic, found = struct.unpack_from("<I20xI", raw, 16)
+    if magic != _MAGIC or not PAGE_BYTES_MIN <= found <= PAGE_BYTES_MAX or found & (found - 1):
+        raise StoreDamaged(f"{path} has no valid first page: restore the store from a copy")
+    return int(found)
+
+
 def _needed_bytes(fd: int, path: Path, size: int) -> int:
     """How long the file must be for its last page, by its newer meta page."""
+    page_bytes = page_bytes_of(fd, path)
     best = -1
     last = 0
     for page in (0, 1):
-        raw = os.pread(fd, 192, page * PAGE)
-        if len(raw) < 192:
+        raw = os.pread(fd, _META_BYTES, page * page_bytes)
+        if len(raw) < _META_BYTES:
             raise StoreDamaged(f"{path} is cut short: it has {size} bytes, less than its two first pages")
         magic, version = struct.unpack_from("<II", raw, 16)
         if magic != _MAGIC or version & 0xFFFFFF != 1:
@@ -357,4 +374,4 @@ def _needed_bytes(fd: int, path: Path, size: int) -> int:
             best, last = txn_id, last_page
     if best < 0:
         raise StoreDamaged(f"{path} has no valid first page: restore the store from a copy")
-    return (last + 1) * PAGE
+    return (last + 1) * page_bytes

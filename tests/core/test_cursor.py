@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal import Cursor
+from journal.core.cursor import base_of, cursor_of
 from journal.errors import Invalid
 
 CURSORS = st.builds(Cursor, st.integers(1, 0xFFFFFFFF), st.integers(-1, 10**18 - 1))
@@ -120,3 +121,9 @@ def test_only_text_is_parsed(wrong: object) -> None:
     """A wrong type is Invalid, not a TypeError."""
     with pytest.raises(Invalid):
         Cursor.parse(wrong)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 0xFFFFFFFF), st.integers(-1, (1 << 40) - 2))
+def test_a_place_has_one_cursor(order: int, offset: int) -> None:
+    """Also the place before the first change of a generation."""
+    assert cursor_of(base_of(order) + offset) == Cursor(order, offset)

@@ -382,3 +382,14 @@ def test_a_load_equals_puts(loads: list[list[LoadRow]], merge: str, claims: int)
                 assert list(loaded.scan()) == list(put.scan())
                 clock.advance(1)
             assert store.check() == []
+
+
+def test_a_load_without_rows_has_a_cursor_that_there_is(pages: journal.Journal) -> None:
+    """That of the last change, or the one before the first; after a rotation, too."""
+    assert pages.load([]).cursor == pages.durable_cursor == journal.Cursor(1, -1)
+    last = pages.put("a").cursor
+    assert pages.load([], on_conflict="error").cursor == last
+    pages.rotate()
+    empty = pages.load([]).cursor
+    assert empty == journal.Cursor(2, -1) and pages.distance(last, empty) == 0
+    assert pages.load([block(("a", 1))], on_conflict="skip").cursor == empty

@@ -191,3 +191,62 @@ def test_a_store_that_a_daemon_owns(path: Path, tmp_path: Path) -> None:
         failed = run("sites")
         assert failed.returncode == 1 and "[JOURNAL_NOT_FOUND]" in failed.stderr
     assert data(path) == {"there": "before", "a": {"n": 1}}
+
+
+def test_a_repetition_keeps_the_list_of_rejected_rows(path: Path, tmp_path: Path) -> None:
+    """And a list that cannot be written is told before anything is made or loaded."""
+    (tmp_path / "rows.csv").write_text("key,priority\na,1\nb,999\n")
+    for _ in range(2):
+        assert load(path, tmp_path / "rows.csv", "--rejects", tmp_path / "bad.jsonl", "--once", "nightly", "1") == 0
+        assert json.loads((tmp_path / "bad.jsonl").read_text())["key"] == "b"
+    with pytest.raises(journal.Invalid, match=r"\[JOURNAL_OPTION_INVALID\] rejects"):
+        load(tmp_path / "new", tmp_path / "rows.csv", "--rejects", tmp_path / "no" / "bad.jsonl", "--create")
+    assert not (tmp_path / "new").exists()
+
+
+def test_only_directories_below_the_one_that_is_named_are_partitions(path: Path, tmp_path: Path) -> None:
+    """A name further up is of no concern to the rows; one that has no value of its column is told."""
+    top = tmp_path / "team=blue" / "in"
+    (top / "priority=7").mkdir(parents=True)
+    (top / "priority=7" / "rows.csv").write_text("key\na\n")
+    (top / "priority=7" / "rows.jsonl").write_text('{"key": "b"}\n')
+    assert load(path, top) == 0
+    found = entries(path)
+    assert [(found[key].data, found[key].priority) for key in "ab"] == [(None, 7), (None, 7)]
+    assert load(path, top / "priority=7" / "rows.csv", "--on-conflict", "replace") == 0
+    assert entries(path)["a"].priority == 100
+    for name in ("priority=high", "priority=99999"):
+        (top / "priority=7").rename(top / name)
+        with pytest.raises(journal.Invalid, match=rf"\[JOURNAL_FILE_INVALID\] the directory '{name}'"):
+            load(path, top)
+        (top / name).rename(top / "priority=7")
+
+
+def test_a_value_that_no_entry_can_have_is_a_rejected_row(path: Path, tmp_path: Path) -> None:
+    """It does not fail the others: half a surrogate, a map with a key twice, a date beyond 63 bits."""
+    (tmp_path / "rows.jsonl").write_text('{"key": "\\ud800"}\n{"key": "b", "owner": "\\udfff"}\n{"key": "c"}\n')
+    maps = pa.array([[("k", 1), ("k", 2)], [("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    parquet.write_table(pa.table({"key": ["d", "e"], "m": maps}), tmp_path / "fields.parquet")
+    parquet.write_table(pa.table({"key": ["f", "g"], "data": maps}), tmp_path / "whole.parquet")
+    dates = pa.array([1 << 63, NOW], pa.uint64())
+    parquet.write_table(pa.table({"key": ["h", "i"], "process_date": dates}), tmp_path / "dates.parquet")
+    files = [tmp_path / name for name in ("rows.jsonl", "fields.parquet", "whole.parquet", "dates.parquet")]
+    for file in files:
+        with pytest.raises(journal.Invalid, match=r"\[JOURNAL_ROWS_REJECTED\] row 0 of partition 0"):
+            load(path, file)
+    assert load(path, *files, "--rejects", tmp_path / "bad.jsonl") == 0
+    listed = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(one["partition"], one["row"], one["key"]) for one in listed] == [
+        (0, 0, "\ud800"), (0, 1, "b"), (1, 0, "d"), (2, 0, "f"), (3, 0, "h"),
+    ]  # fmt: skip
+    assert "twice" in listed[2]["reason"] and "process_date" in listed[4]["reason"]
+    found = entries(path)
+    assert found.keys() == {"there", "c", "e", "g", "i"} and found["i"].process_date == NOW
+    assert found["e"].data == {"m": {"k": 1}} and found["g"].data == {"k": 1}
+
+
+def test_a_load_without_rows(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its cursor is one that the journal knows."""
+    (tmp_path / "rows.csv").write_text("key,x\n")
+    assert load(path, tmp_path / "rows.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["cursor"] == str(journal.Cursor(1, 0))

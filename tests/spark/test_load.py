@@ -120,6 +120,40 @@ def test_what_is_wrong_is_told_before_a_row_is_read(
 
 
 @pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("once", [("x", -1), ("x", 1 << 63), ("x", True), ("", 1), ("x" * 999, 1), "x", ("x",), (1, 1)])
+def test_a_wrong_once_is_told_before_a_task_runs(spark: SparkSession, path: Path, once: Any) -> None:
+    """It is an argument, and no row."""
+    bad = frame(spark).selectExpr("key", "raise_error('a task ran') as n")
+    with pytest.raises(journal.Invalid, match=r"^\[JOURNAL_OPTION_INVALID\] once is "):
+        load(bad, path, "pages", once=once)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_no_room_for_a_part_has_a_code(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task that has none says so, and leaves no part."""
+    import errno
+    import os
+
+    import pyarrow as pa
+
+    from spark_export.loading import planned, stage
+    from spark_export.write_options import WriteOptions
+
+    batch = pa.record_batch({"key": ["x", "y"]})
+    plan = planned(WriteOptions.parse({"path": str(path), "journal": "pages"}), batch.schema)
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("journal.loads.os.write", full)
+        with pytest.raises(StoreFull, match=r"^\[JOURNAL_STORAGE\] "):
+            stage([batch], plan, 0)
+    assert os.listdir(plan.staging.directory or "") == []
+    plan.staging.remove()
+
+
+@pytest.mark.usefixtures("unchanged")
 def test_overwrite_is_refused(spark: SparkSession, path: Path) -> None:
     """Work that waits is not thrown away by a mode of writing."""
     with pytest.raises(Exception, match=r"\[JOURNAL_MODE\].*append"):
@@ -218,20 +252,22 @@ def test_an_empty_frame_changes_nothing(spark: SparkSession, path: Path) -> None
     assert entries(path) == before
 
 
-def test_what_a_killed_driver_left_goes_later(path: Path) -> None:
+def test_what_nobody_knows_the_owner_of_goes_later(path: Path) -> None:
     """After a day, with another load of the same store; what is younger may be somebody's."""
     import os
 
+    from spark_export.holders import own
     from spark_export.staging import STALE_S, beside
 
-    old, young = Path(beside(str(path), None)), Path(beside(str(path), None))
+    elsewhere = "0" * 12 + "-1-1"
+    old, young = (Path(beside(str(path), None, elsewhere)) for _ in range(2))
     for directory in (old, young):
         directory.mkdir()
         (directory / "part").touch()
     long_ago = (directory / "part").stat().st_mtime - STALE_S - 60
     for each in (old / "part", old):
         os.utime(each, (long_ago, long_ago))
-    beside(str(path), None)
+    beside(str(path), None, own())
     assert not old.exists() and young.exists()
 
 

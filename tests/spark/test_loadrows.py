@@ -151,3 +151,13 @@ def test_a_field_that_is_no_json_is_refused_by_row() -> None:
     found = made({"key": ["a", "b"], "tags": ["[", "[1]"]}, journal.Schema({"tags": "list"}))
     assert [data(row) for row in found.rows] == [{"tags": [1]}]
     assert found.rejected[0].row == 0 and "the field 'tags'" in found.rejected[0].reason
+
+
+def test_a_date_that_no_milliseconds_can_say_is_a_rejected_row() -> None:
+    """It is not another date, and does not fail the rows beside it."""
+    seconds = pa.array([1 << 60, 1_700_000_000], pa.timestamp("s", "UTC"))
+    for name in ("expiration", "on"):
+        batch = pa.record_batch({"key": ["a", "b"], name: seconds})
+        made = rows_of(batch, columns_of(batch.schema, {}, None))
+        assert made.keys == ["b"] and [(one.row, one.key) for one in made.rejected] == [(0, "a")]
+        assert "63 bits" in made.rejected[0].reason

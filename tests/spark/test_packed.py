@@ -82,7 +82,7 @@ def filled(pages: journal.Journal, seed: int, count: int) -> None:
 def test_pages_give_what_lmdb_gives(pages: journal.Journal, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All entries in the order of work, with their leases; whole, in parts and within ranges (P1)."""
     dice = random.Random(seed)
-    monkeypatch.setattr(leaves, "CHUNK", dice.choice([1, 2, 7, 512]))
+    monkeypatch.setattr(leaves, "CHUNK_BYTES", 4096 * dice.choice([1, 2, 7, 512]))
     monkeypatch.setattr(packed, "BYTES_MAX", dice.choice([1, 50_000, 64 << 20]))
     filled(pages, seed, dice.choice([1, 30, 900]))
     with pages.snapshot() as shot:

@@ -12,6 +12,7 @@ The manifest of an export: what is in the directory, and where in the journal it
     format, columns, partition_by  how Spark wrote it: format, its schema as JSON, columns that became directories
     base64                         columns of bytes that the format cannot hold, which are written as base64
     files, bytes                   each file with its size
+    request                        a digest of what was asked for (spark_export.request)
 
 M1  A directory with a manifest is a whole export: the manifest is there before the directory gets its name.
 M2  Names that begin with _ are not read by Spark, so a reader of the directory does not see the manifest.
@@ -52,6 +53,7 @@ class Manifest:
     partition_by: tuple[str, ...] = ()
     base64: tuple[str, ...] = ()
     files: dict[str, int] = field(default_factory=dict)
+    request: str = ""
 
     @property
     def bytes(self) -> int:

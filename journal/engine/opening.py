@@ -121,7 +121,8 @@ class Opening:
                 was_closed=partial(self._was_closed, name),
             )  # fmt: skip
         if listed is None:
-            listed = Listed(settings, [Kept(1, self.time.now(), None, True, True, declared(settings))], {})
+            first = self.catalog.former(name).order + 1  # lives V1
+            listed = Listed(settings, [Kept(first, self.time.now(), None, True, True, declared(settings))], {})
             self._create(name, listed)
         else:
             listed = listed._replace(settings=settings)
@@ -159,6 +160,9 @@ class Opening:
     def _member(self, name: str, settings: Settings, listed: Listed | None) -> Member:
         shared = self.merged()
         if listed is None:
+            if shared.order <= (used := self.catalog.former(name).alone):  # lives V2
+                shared.generations.used = used
+                shared.generations.rotate()
             listed = Listed(settings, [Kept(shared.order, self.time.now(), None, True, True, declared(settings))], {})
             self.catalog.set(name, listed)
             shared.known.add(name.encode())
@@ -175,7 +179,7 @@ class Opening:
             log.warning("orphan_removed path=%s", top)
             remove_tree(top)
             make_directory(top)
-        directory = top / "000001"
+        directory = top / f"{listed.generations[0].order:06d}"
         make_directory(directory)
         make_directory(directory / "log")
         lmdbfile.create(directory / "rows.mdb", DATABASES)

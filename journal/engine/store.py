@@ -336,7 +336,7 @@ class Store:
             found += checks.check(self.journal(name)._p, is_deep=deep)
         if self._has_merged():
             found += checks.check(self.merged()._p, is_deep=deep)
-        return found
+        return found + self._keeper.call(self._catalog.check)
 
     def serve(self, **options: Unpack[ServeOptions]) -> Server:
         """

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from spark_export.manifest import Manifest
 from spark_export.options import Place
 from spark_export.problems import (
     CURSOR_UNAVAILABLE,
+    LEFT_OUT,
     OPTION_INVALID,
     TARGET_EXISTS,
     TARGET_INVALID,
@@ -109,7 +111,9 @@ def export(
             held.undo()
             raise
         held.move(manifest.cursor)
-        return manifest
+    if manifest.left_out is not None:
+        warnings.warn(f"[{LEFT_OUT}] {manifest.left_out}", stacklevel=2)
+    return manifest
 
 
 def _written(to: Target, job: _Job, store: AnyStore | str | os.PathLike[str], *, replace: bool) -> Manifest:
@@ -195,6 +199,7 @@ class _Job:
         self._spark, self._request, self._to, self._held, self._progress = spark, request, to, held, progress
         self._place, self._after = request.place, request.after
         self._changed: list[UserKey] = []
+        self._numbers: dict[str, Any] = {}
 
     def run(self, store: AnyStore | str | os.PathLike[str]) -> Manifest:
         """Write the files; what to say of them."""
@@ -231,6 +236,8 @@ class _Job:
                 taken=shot.taken,
                 rows=rows_found,
                 deleted=deleted,
+                buried=self._numbers["buried"],
+                successors=self._numbers["successors"],
                 timeline=shot.timeline,
                 schema=shot.schema,
                 decode=asked.wanted.get("decode", "auto"),
@@ -244,6 +251,7 @@ class _Job:
             )
 
     def _then(self, pages: AnyJournal, cursor: Cursor) -> None:
+        self._numbers = pages.statistics()
         if self._after is not None:
             try:
                 keys = {event.key for event in pages.changes(self._after, cursor)}

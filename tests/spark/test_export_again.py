@@ -1,4 +1,4 @@
-"""An export that was cut short, and the next one: it is finished when it is what is asked for, and begun again when it is not."""
+"""One export after another: what was cut short is finished or begun again, and `since` goes on in the same journal only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import journal
 import spark_export
+from journal.cli import main
 from spark_export.targets import LocalTarget
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def test_one_that_only_lacked_its_name_is_finished(spark: SparkSession, path: Pa
     assert again == done
     assert names(out) == {"full"} and files <= names(out / "full")
     assert feeds(path) == [("nightly", done.cursor)]
+    cut_short(out)
+    assert spark_export.export(path, "pages", out / "full", read=ONLY_KEYS, spark=spark) == done
+    assert files <= names(out / "full")
     cut_short(out)
     other = spark_export.export(path, "pages", out / "full", read=ONLY_KEYS, hold="weekly", spark=spark)
     assert other == done and dict(feeds(path))["weekly"] == done.cursor
@@ -159,3 +163,86 @@ def test_a_manifest_is_read_without_spark(
     monkeypatch.setattr(sys.modules["spark_export.export"], "session", None)
     assert spark_export.manifest_of(out / "full") == done
     assert spark_export.manifest_of(os.fspath(out / "full")) == done
+
+
+@pytest.mark.parametrize("more", [3, 30])
+def test_since_an_export_of_a_journal_that_was_dropped(spark: SparkSession, path: Path, out: Path, more: int) -> None:
+    """One that was declared again under the name is another journal: its changes do not tell which of the old keys are gone."""
+    full = spark_export.export(path, "pages", out / "full", hold="nightly", spark=spark)
+    with journal.open(path) as store:
+        store.drop("pages")
+        pages = store.journal("pages")
+        pages.feed(consumer="nightly", start="BEGIN", live=False).close()
+        pages.put_many([journal.Put(f"new-{n}", n) for n in range(more)])
+    with pytest.raises(
+        journal.CursorUnavailable, match=r"^\[JOURNAL_CURSOR_UNAVAILABLE\].*001-0002--1.*Make a full export"
+    ):
+        spark_export.export(path, "pages", out / "next", since=full, hold="nightly", spark=spark)
+    assert names(out) == {"full"}
+    again = spark_export.export(path, "pages", out / "again", hold="nightly", read=ONLY_KEYS, spark=spark)
+    assert (again.rows, again.cursor.order) == (more, 2)
+
+
+def test_since_an_export_of_a_merged_journal_that_was_dropped(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """As long as the log that it shares is there, it has the end of the old entries, too."""
+    path = tmp_path / "merged.journal"
+    with journal.open(path) as store:
+        store.merged(compact=True)
+        store.journal("pages", merged=True).put_many([journal.Put(f"k{n}", n) for n in range(3)])
+    full = spark_export.export(path, "pages", out / "full", spark=spark)
+    with journal.open(path) as store:
+        store.drop("pages")
+        store.journal("pages", merged=True).put_many([journal.Put("k0", "new"), journal.Put("other", 1)])
+    then = spark_export.export(path, "pages", out / "next", since=full, spark=spark)
+    found = {row.key: row.is_deleted for row in spark.read.parquet(str(out / "next")).collect()}
+    assert found == {"k0": False, "k1": True, "k2": True, "other": False} and then.deleted == 2
+
+
+def test_what_is_available_after_a_lease_has_ended(spark: SparkSession, path: Path, out: Path) -> None:
+    """Nobody has owned the store since, so nobody took it back: the entry is due all the same."""
+    with journal.open(path, clock=journal.testing.ManualClock(1_000)) as store:
+        pages = store.journal("short")
+        pages.put_many([journal.Put("a", 1), journal.Put("b", 2)])
+        assert pages.claim(consumer="c", lease="100ms") is not None  # long over, by the clock of today
+    reader = spark.read.format("journal").option("journal", "short").option("status", "available")
+    assert {(row.key, row.status, row.consumer) for row in reader.load(str(path)).collect()} == {
+        ("a", "W", None),
+        ("b", "W", None),
+    }
+    with journal.open(path) as store:
+        assert store.journal("short").count(status="available") == 2
+
+
+@pytest.fixture
+def heavy(tmp_path: Path) -> Path:
+    """A journal with a buried entry, and one behind an entry that is being processed."""
+    made = tmp_path / "heavy.journal"
+    with journal.open(made) as store:
+        pages = store.journal("pages")
+        pages.put("buried", 1)
+        lease = pages.claim()
+        assert lease is not None
+        lease.bury("unreadable")
+        pages.put("busy", "old")
+        assert pages.claim(lease="1h") is not None
+        assert pages.put("busy", "new").outcome == "queued"
+    return made
+
+
+def test_what_an_export_does_not_have_is_told(
+    spark: SparkSession, heavy: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Buried entries and successors are counted, and whoever exports all of a journal is warned: a drop would lose them."""
+    with pytest.warns(
+        UserWarning, match=r"^\[JOURNAL_LEFT_OUT\] the journal 'pages' has 1 buried entries, and 1 that wait"
+    ):
+        made = spark_export.export(heavy, "pages", out / "full", hold="h", spark=spark)
+    assert (made.rows, made.buried, made.successors) == (1, 1, 1)
+    assert spark_export.manifest_of(out / "full") == made
+    spark_export.export(heavy, "pages", out / "next", since=made, spark=spark)  # without a warning: it is a part anyway
+    assert main(["export", str(heavy), "pages", str(out / "again"), "--columns", "key"]) == 0
+    assert "journal: [JOURNAL_LEFT_OUT] the journal 'pages' has 1 buried entries" in capsys.readouterr().err
+    with journal.open(heavy) as store, store.serve(), pytest.warns(UserWarning, match="LEFT_OUT"):
+        spark_export.export(
+            str(heavy / "SOCKET").replace("/", "unix:/", 1), "pages", out / "far", read=ONLY_KEYS, spark=spark
+        )

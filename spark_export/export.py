@@ -31,8 +31,8 @@ from spark_export.problems import (
     TARGET_EXISTS,
     TARGET_INVALID,
     problem,
+    spark_at,
     told,
-    written,
 )
 from spark_export.request import Request, wanted_of
 from spark_export.session import check_spark, register, session, texts
@@ -101,7 +101,7 @@ def export(
         partitions=partitions,
     )
     held = Hold(store, place, hold)
-    with told(), to.locked():
+    with told(), spark_at(to.shown), to.locked():
         try:
             manifest = _left_behind(to, request, store, held, replace=replace)
             if manifest is None:
@@ -163,7 +163,8 @@ def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = Non
     from spark_export.targets import target_of
 
     found = target_of(target, session if spark is None else lambda: spark)
-    text = found.manifest()
+    with spark_at(found.shown):
+        text = found.manifest()
     if text is None:
         raise problem(NotFound, TARGET_INVALID, f"{found.shown} has no manifest: it is no export, or not a whole one")
     return Manifest.from_json(text, found.shown)
@@ -317,7 +318,6 @@ class _Job:
         )
         what = f"export {self._place.journal}"
         with (
-            written(self._to.shown),
             _group(self._spark, what) as group,
             Progress(self._spark, group, shot.size, what, counted=shot.rows_read, is_shown=self._progress),
         ):

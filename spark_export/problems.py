@@ -91,8 +91,8 @@ def told() -> Iterator[None]:
 
 
 @contextmanager
-def written(where: str) -> Iterator[None]:
-    """What Spark says when it cannot write becomes one line with a code; one of ours that came through Spark has its own."""
+def spark_at(where: str) -> Iterator[None]:
+    """What Spark says when it fails at a target becomes one line with a code; one of ours that came through Spark has its own."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -102,7 +102,7 @@ def written(where: str) -> Iterator[None]:
         ours = re.search(r"\[JOURNAL_[A-Z_]+\] [^\n]*", str(e))
         if ours is not None:
             raise JournalError(ours[0]) from e
-        raise problem(StorageError, TARGET_FAILED, f"Spark could not write {where}: {_reason(e)}") from e
+        raise problem(StorageError, TARGET_FAILED, f"Spark failed at {where}: {_reason(e)}") from e
 
 
 def _reason(error: Any) -> str:

@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 from journal.errors import Busy, Invalid
 from spark_export.manifest import NAME
-from spark_export.problems import TARGET_BUSY, TARGET_INVALID, problem
+from spark_export.problems import TARGET_BUSY, TARGET_INVALID, problem, spark_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,8 @@ def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]
     scheme = urlsplit(text).scheme
     if scheme in ("", "file"):
         return LocalTarget(unquote(urlsplit(text).path) if scheme else text)
-    return HadoopTarget(text, spark())
+    with spark_at(text):
+        return HadoopTarget(text, spark())
 
 
 class LocalTarget:

@@ -246,6 +246,13 @@ def test_the_command_exports(spark: SparkSession, path: Path, out: Path, capsys:
     assert main([*words[:3], str(out / "x"), "--format", "nosuch"]) == 1
     told = capsys.readouterr().err
     assert told.startswith("journal: [JOURNAL_TARGET_FAILED]") and told.count("\n") == 1 and not (out / "x").exists()
+    for target, more, code in (
+        (str(out / "x"), ["--columns", "nosuch"], "JOURNAL_COLUMN_UNKNOWN"),
+        ("nosuch://there/x", [], "JOURNAL_TARGET_FAILED"),
+    ):
+        assert main([*words[:3], target, *more]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"journal: [{code}]") and told.count("\n") == 1
     assert spark.range(1).count() == 1  # the session of others goes on
 
 

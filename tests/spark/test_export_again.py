@@ -136,9 +136,7 @@ def test_an_export_that_fails_holds_nothing(
 ) -> None:
     """A feed consumer that it has made goes again, also when only the name was missing; one that was there stays where it was."""
     for kind in ("nosuch", "noop"):
-        with pytest.raises(
-            journal.StorageError, match=rf"^\[JOURNAL_TARGET_FAILED\] Spark could not write .*full: .*{kind}"
-        ):
+        with pytest.raises(journal.StorageError, match=rf"^\[JOURNAL_TARGET_FAILED\] Spark failed at .*full: .*{kind}"):
             spark_export.export(path, "pages", out / "full", hold="nightly", format=kind, spark=spark)
         assert feeds(path) == [] and names(out) == set()
     first = spark_export.export(path, "pages", out / "full", hold="nightly", read=ONLY_KEYS, spark=spark)

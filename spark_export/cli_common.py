@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from journal.errors import Invalid
 from spark_export.problems import OPTION_INVALID, problem
-from spark_export.session import check_spark, session
+from spark_export.session import check_spark, found_session, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def running(master: str, app: str) -> Iterator[SparkSession]:
     """A session of the command's own; one that runs in this process already is used, and goes on."""
     check_spark()
-    from pyspark.sql import SparkSession
-
-    before = SparkSession.getActiveSession()
+    before = found_session()
     spark = session(app, master)
+    if before is None:
+        spark.sparkContext.setLogLevel("OFF")  # what goes wrong is told once, by us
     try:
         yield spark
     finally:

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+import warnings
 
 from spark_export.options import DECODES, STATUSES
+from spark_export.problems import LEFT_OUT
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
@@ -52,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     read = {
         name: getattr(args, name) for name in ("status", "priority", "from", "to", "key_prefix", "columns", "decode")
     }
-    with running(args.master, app=f"journal export {args.journal}") as spark:
+    with running(args.master, app=f"journal export {args.journal}") as spark, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=rf"\[{LEFT_OUT}\]")  # told below
         from spark_export.export import export
 
         manifest = export(
@@ -78,4 +82,6 @@ def run(args: argparse.Namespace) -> int:
             f"{manifest.rows:,} rows{gone}, {len(manifest.files)} files, {manifest.bytes:,} bytes in {args.target}, "
             f"up to cursor {manifest.cursor}"
         )
+        if manifest.left_out is not None:
+            print(f"journal: [{LEFT_OUT}] {manifest.left_out}", file=sys.stderr)
     return 0

@@ -6,7 +6,9 @@ keys and data are copied by Arrow. Only JSON and fields make Python values.
 
 B1  The batches have exactly the schema that Spark expects: it is given here, not made here.
 B2  An entry that has expired and is not being worked on is no row, as for `get`.
-B3  A date that a timestamp of microseconds cannot hold is an error that names the key; it is never another date.
+B3  A lease counts while its deadline is after the moment of the snapshot, as for the journal itself, whoever notices it first: a clean
+    store is only looked at, and nobody takes back what has ended there. The entry waits then.
+B4  A date that a timestamp of microseconds cannot hold is an error that names the key; it is never another date.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class Shaper:
 
     def batch(self, entries: Packed) -> pa.RecordBatch | None:
         """The rows of these entries; None when the filters leave none."""
-        stored = Stored(entries).only(self._rows)
+        stored = Stored(entries, self._rows.taken).only(self._rows)
         if not len(stored):
             return None
         made: dict[str, pa.Array] = {}
@@ -90,7 +92,8 @@ class Shaper:
 class Stored:
     """Entries as they are stored, or some of them."""
 
-    def __init__(self, entries: Packed) -> None:
+    def __init__(self, entries: Packed, taken: int) -> None:
+        self._taken = taken
         self.place, self.head, self.leases = entries.primaries, entries.heads, entries.leases
         self.date = self.place["date"].astype(np.uint64)
         self._pieces = _cut(entries)
@@ -99,7 +102,11 @@ class Stored:
 
     def _mark(self) -> None:
         self.is_processing = np.zeros(len(self), bool)
-        self.is_processing[[n for n, row in self.leases.items() if row.status == PROCESSING]] = True
+        self.is_processing[[n for n, row in self.leases.items() if self.is_active(row)]] = True
+
+    def is_active(self, lease: Any) -> bool:
+        """Whether somebody works on the entry (B3)."""
+        return bool(lease.status == PROCESSING and lease.deadline > self._taken)
 
     def __len__(self) -> int:
         return len(self._firsts)
@@ -208,7 +215,7 @@ def _of_leases(stored: Stored, name: str, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(stored), kind)
     found: list[Any] = [None] * len(stored)
     for n, row in stored.leases.items():
-        if row.status == PROCESSING:
+        if stored.is_active(row):
             value = getattr(row, name)
             found[n] = min(value, MS_MAX) * 1000 if kind == _TIMESTAMP else value
     return pa.array(found, pa.int64()).cast(kind) if kind == _TIMESTAMP else pa.array(found, kind)

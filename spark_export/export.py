@@ -2,7 +2,8 @@
 Exports: the entries of a journal as files, in any format that Spark writes, with a manifest that says what they are.
 
 E1  An export shows one moment of the journal: all changes up to the manifest's cursor, and no others.
-E2  The target is whole or not there (spark_export.targets). A run that was cut short is finished or begun again by the next one.
+E2  The target is whole or not there (spark_export.targets). What a run that was cut short has written gets its name from the next one only
+    if that asks for the same, and the journal is as it was; else it is begun again.
 E3  With `since`, it has the last state of every key that has changed after that cursor, and a row with `is_deleted` for every one that is
     gone. The full export and all that follow it, each since the last, give the journal as it is.
 E4  The store is in use only while the snapshot is taken, however long Spark writes.
@@ -11,20 +12,30 @@ E4  The store is in use only while the snapshot is taken, however long Spark wri
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from journal.core.cursor import Cursor
 from journal.core.keys import UserKey
-from journal.errors import CursorUnavailable, Invalid, JournalError, KeyExists, NotFound
+from journal.errors import CursorUnavailable, Invalid, KeyExists, NotFound
+from spark_export.hold import Hold
 from spark_export.manifest import Manifest
-from spark_export.options import Place, ReadOptions
-from spark_export.problems import CURSOR_UNAVAILABLE, OPTION_INVALID, TARGET_EXISTS, TARGET_INVALID, problem, told
-from spark_export.session import check_spark, register, session
+from spark_export.options import Place
+from spark_export.problems import (
+    CURSOR_UNAVAILABLE,
+    LEFT_OUT,
+    OPTION_INVALID,
+    TARGET_EXISTS,
+    TARGET_INVALID,
+    problem,
+    spark_at,
+    told,
+)
+from spark_export.request import Request, wanted_of
+from spark_export.session import check_spark, register, session, texts
 from spark_export.shared import SharedSnapshot, kept_for
 from spark_export.stores import AnyJournal, AnyStore, opened_place, place_in
 
@@ -33,15 +44,11 @@ if TYPE_CHECKING:
 
     from spark_export.targets import Target
 
-log = logging.getLogger("journal.export")
-
 PART_ROWS = 250_000
 """Smaller parts than for reading: progress is told by them. A file of this many rows is some tens of MB."""
 IS_DELETED = "is_deleted"
 NO_BINARY = frozenset({"csv", "text", "xml"})
 """Formats that have no bytes: columns of bytes are written as base64."""
-FILTERS = ("status", "priority", "from", "to", "key_prefix")
-SHAPES = ("columns", "decode")
 
 
 def export(
@@ -79,70 +86,57 @@ def export(
     """
     check_spark()
     place = place_in(store, journal, token=token, tls_ca=tls_ca)
-    wanted = _wanted(place, read or {}, is_incremental=since is not None)
+    wanted = wanted_of(place, read or {}, is_incremental=since is not None)
     running = session() if spark is None else register(spark)
     from spark_export.targets import target_of
 
-    to = target_of(target, running)
-    after = _cursor_of(since, place, running)
-    by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    with told(), to.locked():
-        if (finished := _left_behind(to, place, after, format, replace)) is not None:
-            return finished
-        to.clean()
-        if to.is_there() and not replace:
-            raise problem(
-                KeyExists, TARGET_EXISTS, f"{to.shown} is there already: choose another target, or say replace=True"
-            )
-        job = _Job(running, place, wanted, to, format=format, by=by, after=after, hold=hold, progress=progress)
+    to = target_of(target, lambda: running)
+    request = Request(
+        place=place,
+        wanted=wanted,
+        after=_cursor_of(since, place, running),
+        format=format,
+        by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        options=_writer_options(format, texts(options or {})),
+        partitions=partitions,
+    )
+    held = Hold(store, place, hold)
+    with told(), spark_at(to.shown), to.locked():
         try:
-            manifest = job.run(store, partitions, options or {})
-            to.write_manifest(manifest.to_json())
+            manifest = _left_behind(to, request, store, held, replace=replace)
+            if manifest is None:
+                manifest = _written(to, _Job(running, request, to, held, progress=progress), store, replace=replace)
+            to.finish()
         except BaseException:
-            to.clean()
+            held.undo()
             raise
-        to.finish()
-        if hold is not None:
-            _move_hold(store, place, hold, manifest.cursor)
-        return manifest
+        held.move(manifest.cursor)
+    if manifest.left_out is not None:
+        warnings.warn(f"[{LEFT_OUT}] {manifest.left_out}", stacklevel=2)
+    return manifest
 
 
-def _hold(hold: str, pages: AnyJournal) -> None:
-    """From before the snapshot on the log is held."""
-    if hold not in {feed.name for feed in pages.feeds()}:
-        pages.feed(consumer=hold, start="END", live=False).close()
+def _writer_options(kind: str, given: dict[str, str]) -> dict[str, str]:
+    """Those that were given; of CSV, which Spark changes on its way, those beneath them that keep values as they are."""
+    from spark_export.csvfiles import LOSSLESS
+
+    return {**LOSSLESS, **given} if kind.lower() == "csv" else given
 
 
-def _move_hold(store: AnyStore | str | os.PathLike[str], place: Place, hold: str, cursor: Cursor) -> None:
-    """Only now: as long as the export could fail, the next one might have to be since the one before it."""
-    try:
-        with opened_place(store, place, is_written=True) as pages:
-            pages.mark_feed(hold, cursor)
-    except JournalError as e:
-        log.warning("hold_not_moved", extra={"consumer": hold, "cursor": str(cursor), "reason": str(e)})
-
-
-def _wanted(place: Place, read: Mapping[str, Any], *, is_incremental: bool) -> dict[str, str]:
-    """The options of the reader, checked before anything is opened."""
-    given = {name: str(value) for name, value in read.items() if value is not None}
-    ReadOptions.parse({"path": place.path, "journal": place.journal, **given})
-    bare = {name.lower().replace("_", ""): name for name in (*FILTERS, *SHAPES)}
-    found: dict[str, str] = {}
-    for word, text in given.items():
-        name = bare.get(word.lower().replace("_", ""))
-        if name is None:
-            raise problem(
-                Invalid, OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
-            )
-        found[name] = text
-    if is_incremental and (odd := [name for name in found if name in FILTERS]):
+def _written(to: Target, job: _Job, store: AnyStore | str | os.PathLike[str], *, replace: bool) -> Manifest:
+    """A whole export that lacks its name only; nothing when it fails."""
+    to.clean()
+    if to.is_there() and not replace:
         raise problem(
-            Invalid,
-            OPTION_INVALID,
-            f"{', '.join(odd)} with since: a key that has changed and is left out by it would look deleted. Leave it out, and "
-            "filter where you read",
+            KeyExists, TARGET_EXISTS, f"{to.shown} is there already: choose another target, or say replace=True"
         )
-    return found
+    try:
+        manifest = job.run(store)
+        to.write_manifest(manifest.to_json())
+    except BaseException:
+        to.clean()
+        raise
+    return manifest
 
 
 def _cursor_of(
@@ -175,15 +169,18 @@ def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = Non
     """The manifest of an export."""
     from spark_export.targets import target_of
 
-    found = target_of(target, session() if spark is None else spark)
-    text = found.manifest()
+    found = target_of(target, session if spark is None else lambda: spark)
+    with spark_at(found.shown):
+        text = found.manifest()
     if text is None:
         raise problem(NotFound, TARGET_INVALID, f"{found.shown} has no manifest: it is no export, or not a whole one")
     return Manifest.from_json(text, found.shown)
 
 
-def _left_behind(to: Target, place: Place, after: Cursor | None, kind: str, replace: bool) -> Manifest | None:
-    """A whole export that was cut short before it got its name gets it now, if it is the one that is asked for (E2)."""
+def _left_behind(
+    to: Target, request: Request, store: AnyStore | str | os.PathLike[str], held: Hold, *, replace: bool
+) -> Manifest | None:
+    """A whole export that was cut short before it got its name, if it is what is asked for now, and would be written again (E2)."""
     text = to.manifest(is_new=True)
     if text is None or (to.is_there() and not replace):
         return None
@@ -191,59 +188,53 @@ def _left_behind(to: Target, place: Place, after: Cursor | None, kind: str, repl
         found = Manifest.from_json(text, to.shown)
     except Invalid:
         return None  # the crash came while it was written
-    if (found.store, found.journal, found.since, found.format) != (place.path, place.journal, after, kind):
+    if found.request != request.digest() or request.is_of_the_moment:
         return None
-    to.finish()
+    try:
+        with opened_place(store, request.place, is_written=held.name is not None) as pages:
+            if pages.durable_cursor != found.cursor:
+                return None
+            held.take(pages, found.cursor)
+    except CursorUnavailable:
+        return None  # somebody has changed it in this moment
     return found
 
 
 class _Job:
     """One export: from the snapshot to the files."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        place: Place,
-        wanted: dict[str, str],
-        to: Target,
-        *,
-        format: str,  # noqa: A002
-        by: tuple[str, ...],
-        after: Cursor | None,
-        hold: str | None,
-        progress: bool | None,
-    ) -> None:
-        self._spark, self._place, self._wanted, self._to = spark, place, wanted, to
-        self._format, self._by, self._after, self._hold, self._progress = format, by, after, hold, progress
+    def __init__(self, spark: SparkSession, request: Request, to: Target, held: Hold, *, progress: bool | None) -> None:
+        self._spark, self._request, self._to, self._held, self._progress = spark, request, to, held, progress
+        self._place, self._after = request.place, request.after
         self._changed: list[UserKey] = []
+        self._numbers: dict[str, Any] = {}
 
-    def run(
-        self, store: AnyStore | str | os.PathLike[str], partitions: int | None, options: Mapping[str, Any]
-    ) -> Manifest:
+    def run(self, store: AnyStore | str | os.PathLike[str]) -> Manifest:
         """Write the files; what to say of them."""
         from pyspark import SparkFiles
 
-        with contextlib.ExitStack() as held:
+        asked = self._request
+        with contextlib.ExitStack() as kept:
             shot = kept_for(
-                held,
+                kept,
                 store,
                 self._place,
-                partitions=partitions,
+                partitions=asked.partitions,
                 part_rows=PART_ROWS,
                 top=SparkFiles.getRootDirectory(),
-                before=None if self._hold is None else partial(_hold, self._hold),
+                before=None if self._held.name is None else self._held.take,
                 then=self._then,
             )
             rows = self._rows(shot)
             self._check_columns(rows)
-            written, encoded = _without_bytes(rows) if self._format in NO_BINARY else (rows, ())
-            rows_found, deleted = self._write(written, shot, options)
+            plain, encoded = _without_bytes(rows) if asked.format in NO_BINARY else (rows, ())
+            rows_found, deleted = self._write(plain, shot)
             files = self._to.files()
             if rows_found and not files:
                 raise problem(
                     Invalid,
                     TARGET_INVALID,
-                    f"the format {self._format!r} wrote no files: an export needs one that does",
+                    f"the format {asked.format!r} wrote no files: an export needs one that does",
                 )
             return Manifest(
                 store=self._place.path,
@@ -253,18 +244,22 @@ class _Job:
                 taken=shot.taken,
                 rows=rows_found,
                 deleted=deleted,
+                buried=self._numbers["buried"],
+                successors=self._numbers["successors"],
                 timeline=shot.timeline,
                 schema=shot.schema,
-                decode=self._wanted.get("decode", "auto"),
-                filters={name: text for name, text in self._wanted.items() if name in FILTERS},
-                format=self._format,
+                decode=asked.wanted.get("decode", "auto"),
+                filters=asked.filters,
+                format=asked.format,
                 columns=rows.schema.jsonValue(),
-                partition_by=self._by,
+                partition_by=asked.by,
+                request=asked.digest(),
                 base64=encoded,
                 files=files,
             )
 
     def _then(self, pages: AnyJournal, cursor: Cursor) -> None:
+        self._numbers = pages.statistics()
         if self._after is not None:
             try:
                 keys = {event.key for event in pages.changes(self._after, cursor)}
@@ -279,7 +274,7 @@ class _Job:
 
     def _rows(self, shot: SharedSnapshot) -> DataFrame:
         reader = self._spark.read.format("journal").option("journal", self._place.journal).option("snapshot", shot.name)
-        entries = reader.options(**self._wanted).load(self._place.path)
+        entries = reader.options(**self._request.wanted).load(self._place.path)
         return entries if self._after is None else self._with_deleted(entries)
 
     def _with_deleted(self, entries: DataFrame) -> DataFrame:
@@ -309,22 +304,20 @@ class _Job:
 
     def _check_columns(self, rows: DataFrame) -> None:
         known = {name.lower() for name in rows.columns}
-        if odd := [name for name in self._by if name.lower() not in known]:
+        if odd := [name for name in self._request.by if name.lower() not in known]:
             raise problem(
                 Invalid,
                 OPTION_INVALID,
                 f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}",
             )
 
-    def _write(self, rows: DataFrame, shot: SharedSnapshot, options: Mapping[str, Any]) -> tuple[int, int]:
+    def _write(self, rows: DataFrame, shot: SharedSnapshot) -> tuple[int, int]:
         """Run the job; how many rows were written, and how many of them are deletions."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        from spark_export.csvfiles import LOSSLESS
         from spark_export.progress import Progress
 
-        options = {**LOSSLESS, **options} if self._format.lower() == "csv" else options
         is_deleted = f.col(IS_DELETED) if self._after is not None else f.lit(False)
         seen = Observation()
         observed = rows.observe(
@@ -335,9 +328,8 @@ class _Job:
             _group(self._spark, what) as group,
             Progress(self._spark, group, shot.size, what, counted=shot.rows_read, is_shown=self._progress),
         ):
-            observed.write.format(self._format).options(**options).partitionBy(*self._by).mode("errorifexists").save(
-                self._to.new
-            )
+            writer = observed.write.format(self._request.format).options(**self._request.options)
+            writer.partitionBy(*self._request.by).mode("errorifexists").save(self._to.new)
         counts = seen.get
         return int(counts["rows"]), int(counts["deleted"])
 

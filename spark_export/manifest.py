@@ -6,12 +6,14 @@ The manifest of an export: what is in the directory, and where in the journal it
     since                          null: all entries; else those that have changed after this cursor, and deletions
     taken                          when the snapshot was taken, engine time in ms
     rows, deleted                  how many rows, and how many of them say that a key is gone
+    buried, successors             how many the journal had when it was taken: no rows have them
     timeline                       what the dates mean
     schema, decode                 the journal's schema (null: none), and how the data was written
     filters                        the options that left rows out ({}: none)
     format, columns, partition_by  how Spark wrote it: format, its schema as JSON, columns that became directories
     base64                         columns of bytes that the format cannot hold, which are written as base64
     files, bytes                   each file with its size
+    request                        a digest of what was asked for (spark_export.request)
 
 M1  A directory with a manifest is a whole export: the manifest is there before the directory gets its name.
 M2  Names that begin with _ are not read by Spark, so a reader of the directory does not see the manifest.
@@ -43,6 +45,8 @@ class Manifest:
     taken: int
     rows: int
     deleted: int = 0
+    buried: int = 0
+    successors: int = 0
     timeline: str
     schema: Schema | None = None
     decode: str
@@ -52,11 +56,23 @@ class Manifest:
     partition_by: tuple[str, ...] = ()
     base64: tuple[str, ...] = ()
     files: dict[str, int] = field(default_factory=dict)
+    request: str = ""
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(self.files.values())
+
+    @property
+    def left_out(self) -> str | None:
+        """What an export of the whole journal does not have of it, for who means to drop it; None: nothing."""
+        if self.since is not None or self.filters or not (self.buried or self.successors):
+            return None
+        return (
+            f"the journal {self.journal!r} has {self.buried} buried entries, and {self.successors} that wait behind one that is being "
+            "processed: they are not in the export, and would be lost if the journal were dropped and loaded from it. Retry or discard "
+            "the buried ones, and have those under a lease done"
+        )
 
     def to_json(self) -> str:
         """As it is written."""

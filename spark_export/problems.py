@@ -7,9 +7,10 @@ by the code: `[JOURNAL_OPTION_UNKNOWN] …`. The codes are part of the interface
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from journal.errors import (
     AccessDenied,
@@ -18,6 +19,7 @@ from journal.errors import (
     Invalid,
     JournalError,
     NotFound,
+    StorageError,
     StoreLocked,
 )
 
@@ -38,9 +40,11 @@ SNAPSHOT_NOT_VISIBLE = "JOURNAL_SNAPSHOT_NOT_VISIBLE"
 CURSOR_UNAVAILABLE = "JOURNAL_CURSOR_UNAVAILABLE"
 DATE_RANGE = "JOURNAL_DATE_RANGE"
 TIMELINE = "JOURNAL_TIMELINE"
+LEFT_OUT = "JOURNAL_LEFT_OUT"
 TARGET_EXISTS = "JOURNAL_TARGET_EXISTS"
 TARGET_INVALID = "JOURNAL_TARGET_INVALID"
 TARGET_BUSY = "JOURNAL_TARGET_BUSY"
+TARGET_FAILED = "JOURNAL_TARGET_FAILED"
 MODE = "JOURNAL_MODE"
 ROWS_REJECTED = "JOURNAL_ROWS_REJECTED"
 KEY_EXISTS = "JOURNAL_KEY_EXISTS"
@@ -84,3 +88,35 @@ def told() -> Iterator[None]:
         yield
     except JournalError as e:
         raise coded(e) from e
+
+
+@contextmanager
+def spark_at(where: str) -> Iterator[None]:
+    """What Spark says when it fails at a target becomes one line with a code; one of ours that came through Spark has its own."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as e:
+        ours = re.search(r"\[JOURNAL_[A-Z_]+\] [^\n]*", str(e))
+        if ours is not None:
+            raise JournalError(ours[0]) from e
+        raise problem(StorageError, TARGET_FAILED, f"Spark failed at {where}: {_reason(e)}") from e
+
+
+def _reason(error: Any) -> str:
+    """What Spark says first, and the cause below all others; the rest of it is for those who have the error itself."""
+    thrown = getattr(error, "java_exception", None)
+    if thrown is None:
+        return _line(str(error))
+    first = thrown
+    while (cause := thrown.getCause()) is not None:
+        thrown = cause
+    said = _line(str(first.getMessage() or first.toString()))
+    below = _line(str(thrown.getMessage() or thrown.toString()))
+    return said if below in said else f"{said} ({below})"
+
+
+def _line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason")

@@ -4,6 +4,8 @@ A Spark session for journals: `session` makes one that works from a `pip install
 S1  A session on this machine listens on the loopback only, shows no UI, and says errors only.
 S2  Times are UTC: a journal's dates are instants, and a session in another zone would show them otherwise than the journal does.
 S3  What the caller gives (`**conf`, with __ for each dot, or a dict) wins over what is set here.
+S4  A session that runs already is somebody's: it gets to know the format, takes the settings that the caller gives now as far as one
+    that runs can, and stays as it is in all else.
 """
 
 from __future__ import annotations
@@ -46,8 +48,14 @@ def session(
     check_spark()
     from pyspark.sql import SparkSession
 
+    wanted = settings_of(master, conf or {}, settings)
+    if (there := found_session()) is not None:
+        for name, value in texts(_given(conf or {}, settings)).items():
+            if there.conf.isModifiable(name):
+                there.conf.set(name, value)
+        return register(there)  # S4
     builder = SparkSession.builder.appName(app).master(master)
-    for name, value in settings_of(master, conf or {}, settings).items():
+    for name, value in wanted.items():
         builder = builder.config(name, value)
     if (home := java_home()) is not None:
         os.environ["JAVA_HOME"] = home
@@ -60,6 +68,14 @@ def session(
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return register(made)
+
+
+def found_session() -> SparkSession | None:
+    """The session that runs: that of this thread, else the one that this process began with."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    return None if there is None or there.sparkContext._jsc is None else there
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -91,7 +107,7 @@ def check_arrow() -> None:
 
 def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, str]:
     """All settings of a session: ours, then what was given (S3)."""
-    given = {**conf, **{name.replace("__", "."): value for name, value in keywords.items()}}
+    given = _given(conf, keywords)
     for name in given:
         if not name.startswith("spark."):
             raise problem(
@@ -109,8 +125,17 @@ def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any
     java = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     if own := given.get("spark.driver.extraJavaOptions"):
         java = f"{java} {own}"
-    return ours | {name: _text(value) for name, value in given.items()} | {"spark.driver.extraJavaOptions": java}
+    return ours | texts(given) | {"spark.driver.extraJavaOptions": java}
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _given(conf: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    return {**conf, **{name.replace("__", "."): value for name, value in keywords.items()}}
+
+
+def texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options and settings as Spark writes them; None is one that was not given."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+        if value is not None
+    }

@@ -51,8 +51,16 @@ def changes_schema(given: MutableMapping[str, str]) -> StructType:
         with opened_to_read(options.place) as pages:
             latest = newest(pages)
             given["latest"] = str(latest)
-            if isinstance(options.start, str):
-                given["start"] = str(oldest(pages) if options.start == "BEGIN" else latest)
+            start = options.start
+            if isinstance(start, str):
+                start = oldest(pages) if start == "BEGIN" else latest
+                given["start"] = str(start)
+            if isinstance(options.end, Cursor) and pages.distance(start, options.end) < 0:
+                raise problem(
+                    Invalid,
+                    OPTION_INVALID,
+                    f"end ({options.end}) is before start ({start}): give the earlier one as start",
+                )
     return struct
 
 

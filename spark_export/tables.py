@@ -21,6 +21,7 @@ from pyarrow import csv, parquet
 
 from journal.core.schema import Schema
 from journal.errors import Invalid, NotFound
+from spark_export import int96
 from spark_export.csvfiles import CsvOptions, is_about_utf8, not_utf8, open_csv
 from spark_export.layout import AFTER, BEFORE, DATES, FIELD_TYPES, layout
 from spark_export.problems import FILE_INVALID, problem
@@ -108,11 +109,13 @@ class Table:
         self._csv_options = csv_options
         self._partitions = found.partitions
         self._base64: set[str] = set()
+        self._instants: frozenset[str] = frozenset()
         try:
             self._reader: parquet.ParquetFile | csv.CSVStreamingReader
             if kind == "parquet":
-                self._reader = parquet.ParquetFile(path)
-                own = self._reader.schema_arrow
+                self._reader = int96.opened(path)
+                self._instants = int96.instants(self._reader)
+                own = int96.typed(self._reader.schema_arrow, self._instants)
             else:
                 known = _types(named, schema, csv_options.data_format)
                 self._base64 = {name for name, type_ in known.items() if pa.types.is_binary(type_)}
@@ -133,6 +136,7 @@ class Table:
                 else self._reader
             )
             for batch in source:
+                batch = int96.converted(batch, self._instants)
                 if self._base64:
                     batch = self._decoded(batch)
                 for name, value in self._partitions.items():

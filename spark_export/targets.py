@@ -17,14 +17,14 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from journal.errors import Busy, Invalid
 from spark_export.manifest import NAME
-from spark_export.problems import TARGET_BUSY, TARGET_INVALID, problem
+from spark_export.problems import TARGET_BUSY, TARGET_INVALID, problem, spark_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,13 +59,14 @@ class Target(Protocol):
         """Give the new directory its name; what had it goes (G4)."""
 
 
-def target_of(written: str | os.PathLike[str], spark: SparkSession) -> Target:
-    """The target that a path or an address means."""
+def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> Target:
+    """The target that a path or an address means; only an address needs Spark."""
     text = os.fspath(written)
     scheme = urlsplit(text).scheme
     if scheme in ("", "file"):
         return LocalTarget(unquote(urlsplit(text).path) if scheme else text)
-    return HadoopTarget(text, spark)
+    with spark_at(text):
+        return HadoopTarget(text, spark())
 
 
 class LocalTarget:

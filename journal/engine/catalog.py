@@ -2,10 +2,12 @@
 The catalog: what a store knows of its journals, and how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
-                          "meta":     "opening" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …]
+                          "meta":     "opening" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
+                                      "dropped:<name>", "forgotten": former lives (journal.engine.lives)
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
+A3  What its name must remember of a journal is written in the commit that drops it.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from zlib import crc32
 import msgpack
 
 from journal.core.settings import MERGED, Settings, from_map, to_map
+from journal.engine import lives
 from journal.engine.files import make_directory
 from journal.engine.generations import Kept
+from journal.engine.lives import Life
 from journal.engine.lmdbfile import LmdbFile, check_before_open, create
 from journal.errors import NotFound, StoreDamaged
 
@@ -98,9 +102,56 @@ class Catalog:
 
     def remove(self, name: str) -> None:
         """A journal is no more; durable on return."""
+        self._remember_life(name)  # A3
         self._known.pop(name, None)
         self._file.txn.delete(name.encode(), db=self._file.databases[b"journals"])
         self.set_dropping(name, is_dropping=False)
+
+    def former(self, name: str) -> Life:
+        """Up to where the names of generations are used up, for a journal that is declared under this name."""
+        kept = self._read(b"meta", lives.row_of(name), None)
+        return self._forgotten() if kept is None else Life(*kept)
+
+    def _forgotten(self) -> Life:
+        """What is to be assumed of a name that is not remembered."""
+        return Life(*self._read(b"meta", lives.FORGOTTEN, Life()))
+
+    def _lives(self) -> dict[str, Life]:
+        cursor = self._file.txn.cursor(db=self._file.databases[b"meta"])
+        found: dict[str, Life] = {}
+        if cursor.set_range(lives.PREFIX):
+            for key, value in cursor.iternext():
+                if not key.startswith(lives.PREFIX):
+                    break
+                found[key[len(lives.PREFIX) :].decode()] = Life(*self._decode(bytes(key), value))
+        return found
+
+    def _remember_life(self, name: str) -> None:
+        """Not committed."""
+        listed = self.get(name)
+        assert listed is not None
+        shared = self.get(MERGED) if listed.settings.merged else listed
+        assert shared is not None
+        ended = lives.ended(self.former(name), shared.generations[-1].order, is_merged=listed.settings.merged)
+        known = self._lives()
+        kept, forgotten = lives.remembered(known, name, ended, self._forgotten())
+        for gone in known.keys() - kept.keys():
+            self._file.txn.delete(lives.row_of(gone), db=self._file.databases[b"meta"])
+        self._put(b"meta", lives.row_of(name), kept[name])
+        self._put(b"meta", lives.FORGOTTEN, forgotten)
+
+    def check(self) -> list[str]:
+        """What is wrong with former lives: cursors of one must be none of a journal that has its name now."""
+        found = []
+        for name, life in self._lives().items():
+            listed = self.get(name)
+            if listed is not None and listed.generations[0].order <= lives.bound(
+                life, is_merged=listed.settings.merged
+            ):
+                found.append(
+                    f"{name}: its first generation is {listed.generations[0].order}, but a journal that was dropped had {life}"
+                )
+        return found
 
     def get(self, name: str) -> Listed | None:
         """What is listed under a name."""
@@ -136,9 +187,13 @@ class Catalog:
             raise StoreDamaged(f"{self._file.path}: the row {name!r} does not match its checksum")
         return msgpack.unpackb(value[4:], strict_map_key=False)
 
-    def _write(self, database: bytes, name: bytes, content: Any) -> None:
+    def _put(self, database: bytes, name: bytes, content: Any) -> None:
+        """Not committed."""
         body = msgpack.packb(content)
         value = _CRC.pack(crc32(body, crc32(name))) + body
         self._file.txn.put(name, value, db=self._file.databases[database])
+
+    def _write(self, database: bytes, name: bytes, content: Any) -> None:
+        self._put(database, name, content)
         self._file.commit()
         self._file.sync()

@@ -18,7 +18,7 @@ from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.spans import distance, oldest, resolve
 from journal.engine.tail import Tail, spans_of
-from journal.errors import Invalid
+from journal.errors import CursorUnavailable, Invalid
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -29,6 +29,7 @@ BLOCKS = 16
 
 def changes(p: Pipeline, after: Cursor, until: Cursor) -> Iterator[Event]:
     """The changes after one cursor, up to and with that of another."""
+    check_life(p, after)
     with p.lock:
         spans = spans_of(p)
     count = distance(after, until, spans)
@@ -40,7 +41,16 @@ def changes(p: Pipeline, after: Cursor, until: Cursor) -> Iterator[Event]:
 def first_cursor(p: Pipeline) -> Cursor:
     """The oldest cursor whose changes can all be read."""
     with p.lock:
-        return oldest(spans_of(p))
+        return max(oldest(spans_of(p)), Cursor(p.generations.first, -1))
+
+
+def check_life(p: Pipeline, cursor: object) -> None:
+    """Refuses a cursor from before a merged journal was declared: what is gone since then is not in its changes (lives V2)."""
+    if isinstance(cursor, Cursor) and type(cursor.order) is int and cursor.order < p.generations.first:
+        raise CursorUnavailable(
+            f"{cursor} is from before journal {p.name} was declared, in generation {p.generations.first}: it is one of a journal "
+            f"that was dropped, or of another. The oldest cursor that is available is {first_cursor(p)}"
+        )
 
 
 def _read(tail: Tail, until: Cursor) -> Iterator[Event]:

@@ -258,7 +258,7 @@ def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:
         first = list_segments(directory)[0]
         reader = Reader(directory, p.name.encode(), Place(first, first, 0))
         small = sum(path.stat().st_size for path in directory.iterdir()) <= REPLAY_BYTES_MAX
-        if first == 0 and p.order == 1 and (small or is_deep):
+        if first == 0 and len(p.generations.kept) == 1 and (small or is_deep):
             yield from _replayed(p, reader)
         else:
             for _ in reader:
@@ -333,14 +333,16 @@ def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
         file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
         try:
-            state = Namespaces([Rows(file, 1)]) if isinstance(p.state, Namespaces) else State([Rows(file, 1)])
+            rows = Rows(file, p.order)
+            state = Namespaces([rows]) if isinstance(p.state, Namespaces) else State([rows])
             is_whole = True
             for place, record, payload in reader:
                 is_whole = is_whole and type(payload.effect) is not fx.Skip
+                at = base_of(p.order) + place.offset
                 if is_whole and isinstance(state, Namespaces):
-                    state.apply_to(record.namespace, payload.effect, place.offset)
+                    state.apply_to(record.namespace, payload.effect, at)
                 elif is_whole:
-                    state.apply(payload.effect, place.offset)
+                    state.apply(payload.effect, at)
             if not is_whole:
                 return  # compacted: the last changes do not make the rows
             state.flush()

@@ -1,7 +1,7 @@
 """
 Dropping a merged journal: its rows go in small steps, each one record, while others work.
 
-Followers see its entries go. What is left after a crash goes when the store is opened again (opening O2).
+Followers see its entries go. What is left after a crash goes when the store is opened again (opening O3).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.times import DurationLike, duration_ms
 from journal.engine.arguments import consumer_name
-from journal.engine.changes import changes, first_cursor
+from journal.engine.changes import changes, check_life, first_cursor
 from journal.engine.consumers import Consumer, Consumers, FeedView, check_start, start_of
 from journal.engine.feed import UNACKED_MAX, Feed
 from journal.engine.side import Side
@@ -68,6 +68,7 @@ class Following(Side):
             )  # fmt: skip
 
         if consumer is None:
+            check_life(p, start)
             with p.lock:
                 return make(None, start_of(p, start))
 

@@ -83,6 +83,11 @@ def declared(settings: Settings) -> dict[str, Any] | None:
 class Generations:
     """The generations of one journal. Changes happen on the keeper's thread."""
 
+    first = 0
+    """The order before which no change is this journal's, where generations are shared."""
+    used = 0
+    """Up to here orders are used up, for a journal that is about to be declared (lives V2)."""
+
     def __init__(self, pipeline: Pipeline, kept: list[Kept]) -> None:
         self.kept = kept
         self.rotate_at = NEVER
@@ -225,7 +230,7 @@ class Generations:
         p = self._p
         p.state.file.sync()  # U1
         self._give_up_empty()
-        order = p.order + 1
+        order = max(p.order, self.used) + 1
         now = p.time.now()
         old = p.log
         last = old.next_offset - old.base - 1

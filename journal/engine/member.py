@@ -22,6 +22,7 @@ from journal.core.schema import Schema
 from journal.core.spans import Span
 from journal.core.views import Keeping
 from journal.engine.carrying import Carrying
+from journal.engine.changes import check_life
 from journal.engine.closedlogs import ClosedLogs
 from journal.engine.consumers import Consumer, Consumers, FeedView
 from journal.engine.disposal import Disposal
@@ -91,6 +92,11 @@ class MemberGenerations(Generations):
         self.rotate_at = NEVER
         self._schema: Schema | None = None
         self.look_at_schema()
+
+    @property
+    def first(self) -> int:  # type: ignore[override]
+        """The generation in which the journal was declared: cursors before it are of a former life, or of others (lives V2)."""
+        return self.steps[0].order
 
     @property
     def kept(self) -> list[Kept]:  # type: ignore[override]
@@ -247,6 +253,8 @@ class MemberConsumers(Consumers):
 
     def attach(self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[Consumer], Feed]) -> Feed:
         """Open the feed of a consumer."""
+        if self._scope + name not in self._all.known:
+            check_life(self._p, start)
         return self._all.attach(self._scope + name, start, is_copy=is_copy, make=make)
 
     def remove(self, name: str) -> None:
@@ -255,6 +263,7 @@ class MemberConsumers(Consumers):
 
     def mark(self, name: str, cursor: Cursor) -> None:
         """Set a position."""
+        check_life(self._p, cursor)
         self._all.mark(self._scope + name, cursor)
 
     def skip(self, name: str, cursor: Cursor) -> bool:

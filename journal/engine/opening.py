@@ -6,7 +6,9 @@ How the files of journals are made, checked and opened: one by one, or those tha
     _gone-<number>[-wipe]/ what is left of a journal that was dropped; removed when the store is opened
 
 O1  A journal is named in the catalog when all its files are durable, and is not named there any more before they go.
-O2  A merged journal that is being dropped is listed as such until none of its rows is left, as of a durable checkpoint:
+O2  A token comes once for a name, also when its journal is dropped and another one declared in the same opening of the store, with
+    files of its own or merged: tokens begin above those of all that were dropped.
+O3  A merged journal that is being dropped is listed as such until none of its rows is left, as of a durable checkpoint:
     a crash in between is gone on with at the next open, and its name is not given to another one before.
 """
 
@@ -61,6 +63,8 @@ class Opening:
     is_readonly: bool
     sequence: Merging | None = None
     """What merged journals share, when one of them is open."""
+    token_floor: int = 0
+    """No journal that was dropped in this opening of the store has handed out a token from here on (O2)."""
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
@@ -122,7 +126,8 @@ class Opening:
                 was_closed=partial(self._was_closed, name),
             )  # fmt: skip
         if listed is None:
-            listed = Listed(settings, [Kept(1, self.time.now(), None, True, True, declared(settings))], {})
+            first = self.catalog.former(name).order + 1  # lives V1
+            listed = Listed(settings, [Kept(first, self.time.now(), None, True, True, declared(settings))], {})
             self._create(name, listed)
         else:
             listed = listed._replace(settings=settings)
@@ -135,6 +140,7 @@ class Opening:
         )  # fmt: skip
         if isinstance(pipeline, Sequence):
             pipeline.known = self.catalog.names()
+        pipeline.next_token = max(pipeline.next_token, self._token_floor())
         pipeline.generations.record = partial(self._record, name)
         pipeline.open(listed.digests, is_deep=self.is_deep)
         try:
@@ -144,6 +150,10 @@ class Opening:
             pipeline.close()
             raise
         return pipeline
+
+    def _token_floor(self) -> int:
+        """From where on a journal's tokens begin (O2): merged ones that were dropped had theirs of the shared sequence."""
+        return self.token_floor if self.sequence is None else max(self.token_floor, self.sequence.next_token)
 
     def merged(self) -> Merging:
         """What merged journals share, opened or made."""
@@ -160,6 +170,9 @@ class Opening:
     def _member(self, name: str, settings: Settings, listed: Listed | None) -> Member:
         shared = self.merged()
         if listed is None:
+            if shared.order <= (used := self.catalog.former(name).alone):  # lives V2
+                shared.generations.used = used
+                shared.generations.rotate()
             listed = Listed(settings, [Kept(shared.order, self.time.now(), None, True, True, declared(settings))], {})
             self.catalog.set(name, listed)
             shared.known.add(name.encode())
@@ -178,7 +191,7 @@ class Opening:
             # name, and nobody knows any more whether that journal wanted it wiped.
             remove_left(top, wipe=True)
             make_directory(top)
-        directory = top / "000001"
+        directory = top / f"{listed.generations[0].order:06d}"
         make_directory(directory)
         make_directory(directory / "log")
         lmdbfile.create(directory / "rows.mdb", DATABASES)
@@ -189,16 +202,20 @@ class Opening:
 
     # -- dropping -----------------------------------------------------------------------------------------------------
 
-    def forget(self, name: str, *, wipe: bool) -> Path:
+    def forget(self, p: Pipeline) -> Path:
         """
         A journal that has its files for itself, and is closed, is no more: where its files are now (O1), under a name that
         says how they go (disposal N3).
         """
-        self.catalog.remove(name)
+        self.token_floor = max(self.token_floor, p.next_token)
+        if self.sequence is not None:
+            with self.sequence.lock:
+                self.sequence.next_token = max(self.sequence.next_token, self.token_floor)
+        self.catalog.remove(p.name)
         number = 0
-        while (gone := self.path / f"{GONE}{number}{_WIPE if wipe else ''}").exists():
+        while (gone := self.path / f"{GONE}{number}{_WIPE if p.settings.wipe else ''}").exists():
             number += 1
-        os.rename(self.path / name, gone)
+        os.rename(self.path / p.name, gone)
         sync_directory(self.path)
         return gone
 

@@ -240,14 +240,14 @@ class Store:
             self._keeper.call(p.close)
             del self._journals[name]
             try:
-                gone = self._keeper.call(lambda: self._opening.forget(name, wipe=p.settings.wipe))
+                gone = self._keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
                 raise storage_error(e, f"cannot remove the files of journal {name}") from e
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 
     def _finish_drop(self, name: str) -> None:
-        """Remove the rows of a merged journal that is listed as being dropped, then its name (opening O2)."""
+        """Remove the rows of a merged journal that is listed as being dropped, then its name (opening O3)."""
         sequence = self.merged()._p
         assert isinstance(sequence, Sequence)
         for known, consumer in MemberConsumers(sequence, sequence.consumers, name).known.items():
@@ -336,7 +336,7 @@ class Store:
             found += checks.check(self.journal(name)._p, is_deep=deep)
         if self._has_merged():
             found += checks.check(self.merged()._p, is_deep=deep)
-        return found
+        return found + self._keeper.call(self._catalog.check)
 
     def serve(self, **options: Unpack[ServeOptions]) -> Server:
         """

@@ -118,6 +118,20 @@ def test_filters(rows: dict[str, Any], found: list[str]) -> None:
     assert [key for key in keys(made, **rows) if key is not None] == found
 
 
+def test_a_lease_that_is_over_does_not_count() -> None:
+    """B3: its entry waits, whether somebody has taken it back yet or not; one that has expired meanwhile is no row."""
+    made = block(
+        {"key": "a", "lease": ("c", NOW - 9, NOW, 2, 0)},
+        {"key": "b", "lease": ("c", NOW - 9, NOW + 1, 2, 0)},
+        {"key": "c", "expiration": NOW, "lease": ("c", NOW - 9, NOW, 2, 0)},
+    )
+    assert [(row["key"], row["status"], row["consumer"], row["deadline"]) for row in rows_of(made)] == [
+        ("a", "W", None, None),
+        ("b", "P", "c", date(NOW + 1)),
+    ]
+    assert keys(made, status="available") == ["a"] and keys(made, status="processing") == ["b"]
+
+
 def test_leases_stay_with_their_rows_when_others_are_left_out() -> None:
     """Filtering moves rows, not leases."""
     made = block({"key": "a", "priority": 9}, {"key": "b", "lease": ("c", NOW, NOW + 9, 2, 0)}, {"key": "c"})
@@ -125,7 +139,7 @@ def test_leases_stay_with_their_rows_when_others_are_left_out() -> None:
 
 
 def test_a_date_beyond_timestamps_is_an_error() -> None:
-    """B3: it names the key, and is not another date."""
+    """B4: it names the key, and is not another date."""
     with pytest.raises(Invalid, match=r"^\[JOURNAL_DATE_RANGE\] the process date of 'far'"):
         rows_of(block({}, {"key": "far", "date": DATE_MAX}))
     last = ((1 << 63) - 1) // 1000

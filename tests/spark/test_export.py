@@ -113,7 +113,7 @@ def test_a_failed_export_leaves_nothing(spark: SparkSession, path: Path, out: Pa
     (out / "full").mkdir()
     with journal.open(path) as store:
         store.journal("pages").put("far", {"uri": "/far"}, process_date=DATE_MAX)
-    with pytest.raises(Exception, match=r"\[JOURNAL_DATE_RANGE\]"):
+    with pytest.raises(journal.JournalError, match=r"^\[JOURNAL_DATE_RANGE\] [^\n]*$"):
         spark_export.export(path, "pages", out / "full", replace=True, spark=spark)
     assert names(out) == {"full"} and names(out / "full") == set()
     journal.open(path).close()
@@ -125,18 +125,6 @@ def test_an_interrupted_export_is_begun_again(spark: SparkSession, path: Path, o
     (out / ".full.exporting" / "part-0").write_text("half")
     done = spark_export.export(path, "pages", out / "full", read={"columns": "key"}, spark=spark)
     assert done.rows == 10 and names(out) == {"full"} and "part-0" not in names(out / "full")
-
-
-def test_one_that_only_lacked_its_name_is_finished(spark: SparkSession, path: Path, out: Path) -> None:
-    """A crash between the manifest and the rename: nothing is written again. Another one's is not taken for it."""
-    done = spark_export.export(path, "pages", out / "full", read={"columns": "key"}, spark=spark)
-    (out / "full").rename(out / ".full.exporting")
-    files = names(out / ".full.exporting")
-    assert spark_export.export(path, "pages", out / "full", spark=spark) == done
-    assert names(out) == {"full"} and names(out / "full") == files
-    (out / "full").rename(out / ".full.exporting")
-    other = spark_export.export(path, "pages", out / "full", format="json", read={"columns": "key"}, spark=spark)
-    assert other.format == "json" and names(out) == {"full"} and not names(out / "full") & set(done.files)
 
 
 def test_the_store_is_free_while_spark_writes(
@@ -254,6 +242,17 @@ def test_the_command_exports(spark: SparkSession, path: Path, out: Path, capsys:
     assert main(words) == 1
     assert "[JOURNAL_TARGET_EXISTS]" in capsys.readouterr().err
     assert main([*words[:3], str(out / "x"), "--option", "compression"]) == 2
+    capsys.readouterr()
+    assert main([*words[:3], str(out / "x"), "--format", "nosuch"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("journal: [JOURNAL_TARGET_FAILED]") and told.count("\n") == 1 and not (out / "x").exists()
+    for target, more, code in (
+        (str(out / "x"), ["--columns", "nosuch"], "JOURNAL_COLUMN_UNKNOWN"),
+        ("nosuch://there/x", [], "JOURNAL_TARGET_FAILED"),
+    ):
+        assert main([*words[:3], target, *more]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"journal: [{code}]") and told.count("\n") == 1
     assert spark.range(1).count() == 1  # the session of others goes on
 
 

@@ -104,6 +104,25 @@ def test_through_parquet(spark: SparkSession, path: Path, tmp_path: Path, name: 
     check_same(before, image(path, name))
 
 
+def test_a_merged_journal(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    """As any other, while others share its files; it may become one that has its own."""
+    with journal.open(path) as store:
+        store.journal("other", merged=True).put("key-1", "another's")
+        merged = store.journal("merged", merged=True)
+        for n, value in enumerate(VALUES):
+            merged.put(f"key-{n}", value, priority=n, process_date=NOW + n, insertion_date=NOW, owner=f"owner-{n}")
+    before = image(path, "merged")
+    assert len(before) == len(VALUES)
+    spark_export.export(path, "merged", tmp_path / "out", spark=spark)
+    for is_merged in (True, False, True):
+        with journal.open(path) as store:
+            store.drop("merged")
+            store.journal("merged", merged=is_merged)
+        assert spark_export.load(spark.read.parquet(str(tmp_path / "out")), path, "merged").inserted == len(before)
+        check_same(before, image(path, "merged"))
+    assert list(image(path, "other")) == ["key-1"]
+
+
 def test_through_json_lines(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     """Lines of JSON keep all of it too; and so do partitions, whose column is in the name of a directory."""
     for name in ("pages", "typed"):

@@ -105,6 +105,49 @@ def test_what_is_gone_is_told(spark: SparkSession, path: Path, tmp_path: Path) -
         query.awaitTermination(END_S)
 
 
+@pytest.mark.parametrize("more", [1, 20])
+def test_a_journal_that_was_declared_again_is_no_continuation(
+    spark: SparkSession, path: Path, tmp_path: Path, more: int
+) -> None:
+    """Its name went on counting: a query that comes again is told so, whether the new one has more changes than the old one or fewer."""
+    assert table(changes(spark, path), tmp_path / "table", tmp_path / "checkpoint") == [10]
+    with journal.open(path) as store:
+        store.drop("pages")
+        pages = store.journal("pages", compact=True)
+        for n in range(more):
+            pages.put(f"new-{n}", n)
+    with pytest.raises(
+        Exception, match=r"\[JOURNAL_CURSOR_UNAVAILABLE\].*oldest cursor that is available is 001-0002--1"
+    ):
+        table(changes(spark, path), tmp_path / "table", tmp_path / "checkpoint")
+    assert len(rows(spark, tmp_path / "table")) == 10
+    assert sum(table(changes(spark, path), tmp_path / "anew", tmp_path / "other")) == more
+
+
+def test_a_merged_journal_that_was_declared_again_is_followed_over_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    """The log that it shares tells that the entries of the former one went: nothing is missed, and nothing mixed up."""
+    path = tmp_path / "merged.journal"
+    with journal.open(path) as store:
+        store.merged(compact=True)
+        store.journal("other", merged=True).put("other", 1)
+        store.journal("pages", merged=True).put("old", 1)
+    assert table(changes(spark, path), tmp_path / "table", tmp_path / "checkpoint") == [1]
+    with journal.open(path) as store:
+        store.drop("pages")
+        store.journal("other").put("more", 1)
+        store.journal("pages", merged=True).put("new", 1)
+    table(changes(spark, path), tmp_path / "table", tmp_path / "checkpoint")
+    found = [(row.op, row.key, row.namespace) for row in rows(spark, tmp_path / "table")]
+    assert found == [("insert", "old", "pages"), ("delete", "old", "pages"), ("insert", "new", "pages")]
+    with journal.open(path) as store:
+        store.drop("pages")
+        store.journal("pages").put("alone", 1)
+    with pytest.raises(
+        Exception, match=r"\[JOURNAL_CURSOR_UNAVAILABLE\].*oldest cursor that is available is 001-0002--1"
+    ):
+        table(changes(spark, path), tmp_path / "table", tmp_path / "checkpoint")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -112,6 +155,8 @@ def test_what_is_gone_is_told(spark: SparkSession, path: Path, tmp_path: Path) -
         ({"start": "yesterday"}, "JOURNAL_OPTION_INVALID"),
         ({"consumer": ""}, "JOURNAL_OPTION_INVALID"),
         ({"startt": "END"}, "JOURNAL_OPTION_UNKNOWN"),
+        ({"start": "001-0001-000000000000000003", "end": "001-0001-000000000000000002"}, "JOURNAL_OPTION_INVALID"),
+        ({"start": "END", "end": "001-0001--1"}, "JOURNAL_OPTION_INVALID"),
         ({"journal": "sites"}, "JOURNAL_NOT_FOUND"),
     ],
 )

@@ -1,0 +1,57 @@
+"""
+Former lives: what a name remembers of the journals that had it and were dropped.
+
+A cursor is a generation and an offset; nothing in it says whose. A journal that began to count anew under an old name would take cursors
+of the former one for its own, and who goes on after them would miss what came before, without an error. So it goes on counting.
+
+    "dropped:<name>"   [order, alone, number]   the last generation of any life, and of one that had its files for itself
+    "forgotten"        [order, alone, number]   the highest of those that are not remembered, and the last number that was given
+
+V1  The first generation of a journal with files of its own is above `order` of its name.
+V2  That of a merged journal is above `alone`: it shares its generations, and its own former life in them ended with deletions that
+    whoever goes on after a cursor of that life gets to read.
+V3  The last NAMES_MAX names are remembered, by the number of their last drop. Any other name has the bounds of "forgotten".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PREFIX = b"dropped:"
+FORGOTTEN = b"forgotten"
+NAMES_MAX = 1024
+
+
+class Life(NamedTuple):
+    """Which generations are used up."""
+
+    order: int = 0
+    alone: int = 0
+    number: int = 0
+
+
+def row_of(name: str) -> bytes:
+    """Where the catalog keeps it."""
+    return PREFIX + name.encode()
+
+
+def bound(life: Life, *, is_merged: bool) -> int:
+    """Above which order the next life begins (V1, V2)."""
+    return life.alone if is_merged else life.order
+
+
+def ended(before: Life, order: int, *, is_merged: bool) -> Life:
+    """A life ends in this generation."""
+    return Life(max(before.order, order), before.alone if is_merged else max(before.alone, order))
+
+
+def remembered(known: Mapping[str, Life], name: str, life: Life, forgotten: Life) -> tuple[dict[str, Life], Life]:
+    """The names that are remembered after a drop, and what is to be assumed of all others (V3)."""
+    number = forgotten.number + 1
+    kept = {**known, name: life._replace(number=number)}
+    order, alone = forgotten.order, forgotten.alone
+    for gone in sorted(kept, key=lambda each: kept[each].number)[: max(0, len(kept) - NAMES_MAX)]:
+        last = kept.pop(gone)
+        order, alone = max(order, last.order), max(alone, last.alone)
+    return kept, Life(order, alone, number)

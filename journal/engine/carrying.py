@@ -8,6 +8,8 @@ B1  A step moves at most CARRY entries, with one record; leased ones stay until 
 B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that leases keep.
     A rotation that falls due waits for that in the background: nobody who puts does.
 B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.
+B4  Steps leave the lock and the interpreter to others who work meanwhile, for PAUSE_S between two of them. When nobody does, there is
+    no pause.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ log = logging.getLogger("journal.generations")
 
 FEW_SURVIVORS = 1024
 """A generation that had a whole period to drain and has no more entries than this is emptied by moving them."""
+PAUSE_S = 0.05
+"""
+So few puts meet a step: with steps of 8 entries one behind the other the p99 of puts at `full` was 2.4 to 3.4 times that of quiet ones, and
+a fifth of them had to wait; with steps of 128 and this pause it is 1.3 to 1.6 times. 2,500 entries move in a second then.
+"""
 
 
 class Carrying:
@@ -38,6 +45,10 @@ class Carrying:
         """A step comes soon."""
         self.is_awaited = False
         """A rotation waits for place (B2)."""
+        self._has_company = False
+        """Whether others had changed something when the last step came (B4)."""
+        self._moved_to = -1
+        """Where the log ended after that."""
         self._p = pipeline
         self._generations = generations
 
@@ -45,7 +56,11 @@ class Carrying:
         """Begin, or go on."""
         if not self.is_busy:
             self.is_busy = True
-            self._p.keeper.after(0, self._step)
+            self._p.keeper.after(self.pause_s(), self._step)
+
+    def pause_s(self) -> float:
+        """How long to wait before the next step (B4)."""
+        return PAUSE_S if self._has_company else 0
 
     def delays_rotation(self) -> bool:
         """Whether a rotation that is due has to wait for place; it is made as soon as there is."""
@@ -74,6 +89,7 @@ class Carrying:
             if p.trouble is not None:
                 return False
             now = p.enter()
+            self._has_company = p.log.next_offset != self._moved_to
             moves = map(self._generations.survivors, older)
             found = next((move for move in moves if move is not None), None)
             if found is None:
@@ -83,6 +99,7 @@ class Carrying:
             except StoreFull as e:
                 log.warning("carrying_postponed journal=%s error=%s", p.name, e)
                 return False
+            self._moved_to = p.log.next_offset
         return True
 
     def _too_many(self, generations_max: int) -> Iterator[Rows]:

@@ -4,6 +4,8 @@ The generations of a journal, or of all merged ones, and its log as a row of cur
 
 from __future__ import annotations
 
+from time import sleep
+
 from journal.core import spans
 from journal.core.cursor import Cursor
 from journal.core.views import Compacted, Generation
@@ -25,7 +27,7 @@ class Rotating(Side):
         p = self._p
         p.level_of(None, p.level)
         while not p.keeper.call(p.generations.rotate_if_place):
-            pass  # the keeper does what others need in between
+            sleep(p.generations.carrying.pause_s())  # the keeper does what others need in between
         with p.lock:
             p.enter()
             return p.generations.newest()

@@ -10,6 +10,7 @@ import pytest
 import journal
 from journal import Put
 from journal.core.periods import HOUR_MS
+from journal.engine import survivors
 from journal.engine.generations import Generations
 from journal.testing import ManualClock
 
@@ -209,3 +210,33 @@ def test_an_idle_journal_does_not_rotate_after_a_reopen(
                 settle(store)
             assert pages._p.order == 3
             assert store.check() == []
+
+
+def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step comes at once when nobody else has changed anything since the last one, and after a pause when somebody has."""
+    pages = store.journal("pages", generations_max=2)
+    carrying = pages._p.generations.carrying
+    pages.put_many([journal.Put(f"far-{n}", n, delay="300d") for n in range(3 * survivors.CARRY)])
+    for _ in range(2):
+        pages.rotate()
+        pages.put("near")
+    monkeypatch.setattr(carrying, "soon", lambda: None)
+    pauses = []
+    for is_working in (True, False, True):
+        if is_working:
+            pages.put("more")
+        assert store._keeper.call(carrying.make_place)
+        pauses.append(carrying.pause_s() > 0)
+    assert pauses == [True, False, True]
+
+
+def test_a_step_is_bounded_by_bytes(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large entries move a few at a time, however many are left, and one at least."""
+    monkeypatch.setattr(survivors, "CARRY_BYTES", 1000)
+    pages = store.journal("pages")
+    pages.put_many([journal.Put(f"far-{n}", b"x" * 600, delay="300d") for n in range(5)])
+    state = pages._p.state
+    with pages._p.lock:
+        pages._p.enter()
+        moved = survivors.survivors(state, state.active)
+    assert moved is not None and len(moved.entries) == 2 * 2

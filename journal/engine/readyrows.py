@@ -21,6 +21,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from mmap import ACCESS_READ, mmap
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -95,7 +96,7 @@ class Chunk:
 class ReadyRows:
     """The rows of a load."""
 
-    def __init__(self, parts: list[bytes], blocks: list[_Block], now: int) -> None:
+    def __init__(self, parts: list[mmap], blocks: list[_Block], now: int) -> None:
         counts = [len(block.lengths) for block in blocks]
         self.count = sum(counts)
         self.has_more = any(block.marks & HAS_MORE for block in blocks)
@@ -212,12 +213,15 @@ def ready_rows(parts: Sequence[Any], entry_bytes_max: int, now: int) -> ReadyRow
     return rows if rows.entry_bytes_max <= entry_bytes_max and rows.bytes <= LOAD_BYTES_MAX else None
 
 
-def _read(part: SealedPart) -> bytes | None:
+def _read(part: SealedPart) -> mmap | None:
     """The bytes of a part; None when its seal is not that of its key, or its checksum is another one."""
     with open(part, "rb") as file:
-        data = file.read()
+        if os.fstat(file.fileno()).st_size < len(PART) + _END.size:
+            return None
+        # Mapped, not read: a copy of all parts would be as much memory once more.
+        data = mmap(file.fileno(), 0, access=ACCESS_READ)
     end = len(data) - _END.size
-    if end < len(PART) or data[: len(PART)] != PART:
+    if data[: len(PART)] != PART:
         return None
     rows, seal, crc = _END.unpack_from(data, end)
     before = crc32(memoryview(data)[: end + 8])
@@ -225,7 +229,7 @@ def _read(part: SealedPart) -> bytes | None:
     return data if is_right else None
 
 
-def _blocks(data: bytes, part: int) -> list[_Block] | None:
+def _blocks(data: mmap, part: int) -> list[_Block] | None:
     """The blocks of a part; None when one of them is not ready."""
     found = []
     at = len(PART)
@@ -234,7 +238,7 @@ def _blocks(data: bytes, part: int) -> list[_Block] | None:
         if data[at : at + 4] != READY:
             return None
         try:
-            shape = shape_of(data, at, size)
+            shape = shape_of(memoryview(data), at, size)
         except Invalid:
             return None
         primaries = np.frombuffer(data, np.uint8, PRIMARY_BYTES * shape.rows, shape.primaries)

@@ -64,6 +64,9 @@ class _Call:
                 self.error = e
 
     def answer(self) -> None:
+        if self.future.cancelled():
+            self._undo()  # here: a loop that ends may take a call, and never make it
+            return
         try:
             self.loop.call_soon_threadsafe(self._set)
         except RuntimeError:

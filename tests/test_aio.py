@@ -14,6 +14,7 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
+from journal._runner import _Call
 from journal.engine import building
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
@@ -420,3 +421,15 @@ def test_a_cancelled_worker_takes_nothing_along(run: Callable[[Body], None]) -> 
         assert await pages.count() == 0
 
     run(body)
+
+
+def test_what_was_cancelled_is_undone_also_when_the_loop_ends_in_that_moment() -> None:
+    """The loop takes the answer, and is closed before it has looked at it."""
+    loop = asyncio.new_event_loop()
+    undone = threading.Event()
+    call = _Call(lambda: "opened", loop, lambda result: undone.set() if result == "opened" else None)
+    call.apply()
+    call.future.cancel()
+    call.answer()
+    loop.close()
+    assert undone.wait(20)

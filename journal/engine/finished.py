@@ -12,11 +12,14 @@ import struct
 
 from journal.core.limits import FINISHED_MAX
 from journal.engine.rowsfile import Rows
+from journal.errors import StoreDamaged
 
 _U64 = struct.Struct(">Q")
 _CHUNK = b"f"
 _FIRST = b"f\0"
 """All chunks begin so, as their numbers are small, and the name of no journal does."""
+_ZEROS = bytes(4)
+"""In the name of each chunk, and of nothing else in "meta": the others are texts."""
 
 
 class Finished:
@@ -43,7 +46,13 @@ class Finished:
         self.tokens.clear()
         self._fresh.clear()
         self._chunks.clear()
-        for name, value in active.all(active.meta, _FIRST):
+        for name, value in active.all(active.meta):
+            if not name.startswith(_FIRST):
+                if _ZEROS in name:  # a chunk whose name has lost its beginning would be passed over in silence
+                    raise StoreDamaged(
+                        f"{active.file.path}: the row {name.hex()} of meta has a name that none can have"
+                    )
+                continue
             tokens = struct.unpack(f">{len(value) // 8}Q", value)
             self._chunks.append((_U64.unpack(name[1:])[0], len(tokens)))
             for token in tokens:

@@ -85,7 +85,9 @@ class LmdbFile:
             if not readonly:
                 for name in (path, path.with_name(path.name + "-lock")):
                     os.chmod(name, 0o600)  # whatever the umask; by name, since closing a lock file drops its locks
-            self.databases = {name: self.env.open_db(name, create=not readonly) for name in names}
+            # They are all made in one commit: one that is missing from a file that has others was damaged, and would be empty.
+            is_fresh = not self.env.stat()["entries"]
+            self.databases = {name: self.env.open_db(name, create=is_fresh and not readonly) for name in names}
             self.txn: lmdb.Transaction[bytes] = self.env.begin(write=not readonly)
             self.page_bytes = int(self.env.stat()["psize"])
         except lmdb.Error as e:

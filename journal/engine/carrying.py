@@ -4,7 +4,7 @@ Moving survivors: what is left of older generations goes to the active one, a fe
 Far-future entries would keep their files for years. So the oldest of too many generations is emptied, and any that had a
 whole period to drain and has few entries left.
 
-B1  A step moves at most CARRY entries, with one record; leased ones stay until their lease has ended.
+B1  A step moves at most CARRY entries, or CARRY_BYTES of them (survivors), with one record; leased ones stay until their lease has ended.
 B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that leases keep.
     A rotation that falls due waits for that in the background: nobody who puts does.
 B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.

@@ -4,6 +4,7 @@ The tokens of leases that were finished lately: a repeated `done` succeeds and c
 N1  At most FINISHED_MAX are remembered, the last ones. They are kept in "meta" of the active generation only, in chunks,
     one for each checkpoint that had any.
 N2  A token never comes twice in a store, so journals that share their rows share this list.
+N3  A chunk whose name is damaged is an error, not an unknown row: its tokens would be forgotten in silence.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ V4  The changes between two checkpoints follow what the last one took: fewer whe
 V5  Puts are refused before the rows could fill their map; work that frees room goes on.
 V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
     applied something, they have it too.
-V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint comes after a quarter of
-    that at the latest, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate.
+V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint is due after a quarter of
+    that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers who
+    write twice as much before it comes wait for it.
 V8  What nobody follows any more goes soon, also when no change comes that would want a checkpoint.
 """
 
@@ -100,14 +101,16 @@ class Checkpoints:
         self.changes_room = room // (CHANGE_PAGES_MAX * file.page_bytes)
         p.log.limit(rows_bytes=room // 2)
         self._bytes_from = p.log.bytes_written
-        self.press_changes = self.press_bytes = 0
+        self.look_at_settings()
         limit = p.settings.rotate_bytes
-        if limit is None:
-            self._bytes_max = BYTES_MAX
-            return
-        self._bytes_max = min(BYTES_MAX, max(LOOK_BYTES_MIN, limit // 4))  # V7
-        if p.state.active.growth.own_bytes >= limit and not p.generations.carrying.is_awaited:
+        if limit is not None and p.state.active.growth.own_bytes >= limit and not p.generations.carrying.is_awaited:
             p.generations.is_due = self.is_hold_due = True
+
+    def look_at_settings(self) -> None:
+        """How many bytes may be written until the next checkpoint (V7). Under the lock."""
+        self.press_changes = self.press_bytes = 0
+        limit = self._p.settings.rotate_bytes
+        self._bytes_max = BYTES_MAX if limit is None else min(BYTES_MAX, max(LOOK_BYTES_MIN, limit // 4))
 
     def weight(self, changes: int, size: int) -> int:
         """How many changes those of one record with so many bytes count for: each page is touched once by all of them."""
@@ -128,15 +131,17 @@ class Checkpoints:
     def pressed(self) -> None:
         """Changes came: schedule a checkpoint, hurry it, or have callers wait for it."""
         p = self._p
-        bytes_max = self._bytes_from + (BYTES_MAX if p.state.active.growth.is_moving else self._bytes_max)
+        is_looked_at = p.settings.rotate_bytes is not None and not p.state.active.growth.is_moving
+        bytes_max = self._bytes_from + (self._bytes_max if is_looked_at else BYTES_MAX)
+        hold_bytes = self._bytes_from + HOLD_FACTOR * self._bytes_max if is_looked_at else p.log.bytes_limit
         if p.changes < self._changes_max and p.log.bytes_written < bytes_max:
             if not self._is_scheduled:
                 self._schedule(AFTER_S)
             self.press_changes, self.press_bytes = self._changes_max, bytes_max
-        elif p.changes < self._changes_max * HOLD_FACTOR:
+        elif p.changes < self._changes_max * HOLD_FACTOR and p.log.bytes_written < hold_bytes:
             self._hurry()
             self.press_changes = self._changes_max * HOLD_FACTOR
-            self.press_bytes = p.log.bytes_limit
+            self.press_bytes = hold_bytes
         else:
             self.is_hold_due = self.full is None
 

@@ -64,6 +64,7 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
             self._p.settings = settings
             if not settings.merged:
                 self._p.log.limit(segment_bytes=settings.segment_bytes_max)
+                self._p.checkpoints.look_at_settings()
             self._p.generations.schedule()
             self._p.look_at_settings()
             self._p.hold_log()

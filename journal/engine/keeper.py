@@ -3,7 +3,8 @@ The keeper: one thread of a store that does what must happen on one thread, or a
 
 LMDB binds a write transaction to the thread that began it, so all begins, commits and closes happen here. Timers,
 interval syncs and the log's preallocation run here too. It sleeps until the next thing is due, and for ever when
-nothing is.
+nothing is. Calls come first, but not twice in a row while timed work is due: however many callers there are, its turn
+comes.
 """
 
 from __future__ import annotations
@@ -107,23 +108,23 @@ class Keeper:
             self._thread.join()
 
     def _run(self) -> None:
+        call: _Call | None = None
         while True:
             with self._wake:
-                while not self._calls and not self._is_closed:
+                while True:
                     while self._tasks and self._tasks[0][2].function is None:
                         heappop(self._tasks)
-                    wait = self._tasks[0][0] - monotonic() if self._tasks else None
-                    if wait is not None and wait <= 0:
+                    wait = self._tasks[0][0] - monotonic() if self._tasks else SLEEP_MAX_S
+                    if self._calls or self._is_closed or wait <= 0:
                         break
-                    self._wake.wait(wait if wait is None else min(wait, SLEEP_MAX_S))
-                if self._calls:
+                    self._wake.wait(min(wait, SLEEP_MAX_S) if self._tasks else None)
+                task = None
+                if wait <= 0 and (call is not None or not self._calls) and not self._is_closed:
+                    call, task = None, heappop(self._tasks)[2].function
+                elif self._calls:
                     call = self._calls.popleft()
-                    task = None
-                elif self._is_closed:
-                    return
                 else:
-                    call = None
-                    task = heappop(self._tasks)[2].function
+                    return
             if call is not None:
                 try:
                     call.result = call.function()

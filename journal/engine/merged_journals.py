@@ -71,6 +71,7 @@ class MergedJournals(Following, Rotating):
             p.settings = settings
             p.log.limit(segment_bytes=settings.segment_bytes_max)
             p.generations.schedule()
+            p.checkpoints.look_at_settings()
             p.hold_log()
 
     def _all_consumers(self) -> Consumers:

@@ -1,8 +1,9 @@
-"""The keeper's alarm: one date at a time."""
+"""The keeper: whose turn it is, and its alarm: one date at a time."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,31 @@ def keeper() -> Iterator[Keeper]:
     made = Keeper("test")
     yield made
     made.close()
+
+
+def test_timed_work_has_its_turn_between_calls(keeper: Keeper) -> None:
+    """Callers that come one after the other do not keep it waiting for ever."""
+    order: list[str] = []
+    began, go = threading.Event(), threading.Event()
+
+    def first() -> None:
+        began.set()
+        assert go.wait(30)
+
+    blocked = threading.Thread(target=keeper.call, args=(first,))
+    blocked.start()
+    assert began.wait(30)
+    callers = [threading.Thread(target=keeper.call, args=(lambda: order.append("call"),)) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    while len(keeper._calls) < len(callers):
+        time.sleep(0.001)
+    for _ in range(2):
+        keeper.after(0, lambda: order.append("task"))
+    go.set()
+    for caller in [blocked, *callers]:
+        caller.join()
+    assert order == ["task", "call", "task", "call", "call", "call"]
 
 
 def test_an_alarm_rings_for_the_last_date_alone(keeper: Keeper) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,19 @@ def test_timed_work_has_its_turn_between_calls(keeper: Keeper) -> None:
     blocked = threading.Thread(target=keeper.call, args=(first,))
     blocked.start()
     assert began.wait(30)
+    queued = threading.Semaphore(0)
+
+    class Calls(deque[Any]):
+        def append(self, call: Any) -> None:
+            super().append(call)
+            queued.release()
+
+    keeper._calls = Calls()
     callers = [threading.Thread(target=keeper.call, args=(lambda: order.append("call"),)) for _ in range(4)]
     for caller in callers:
         caller.start()
-    while len(keeper._calls) < len(callers):
-        time.sleep(0.001)
+    for _ in callers:
+        assert queued.acquire(timeout=30)
     for _ in range(2):
         keeper.after(0, lambda: order.append("task"))
     go.set()

@@ -149,6 +149,9 @@ def _add_ints(ragged: Ragged, values: NDArray[Any], there: Mask | None) -> None:
         return
     sizes = _SIZES[steps]
     matrix = np.concatenate([heads[:, None], octets[:, 9 - width :]], axis=1)
+    if int(sizes.min()) == width:  # all of one size, as numbers that count something often are
+        ragged.add(matrix, there)
+        return
     places = np.arange(width)
     mask = places > width - sizes[:, None]
     mask[:, 0] = sizes > 1

@@ -11,6 +11,7 @@ Q1  Every row of a ready block is as the journal would accept it, without a sche
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -30,7 +31,7 @@ from journal.engine.readyrows import order_of
 from journal.errors import Invalid
 from spark_export.loadrows import Rejected, whole_data
 from spark_export.mapping import Columns, is_text
-from spark_export.packing import packed_fields
+from spark_export.packing import binary_of, packed_fields
 from spark_export.values import milliseconds
 
 Octets = NDArray[np.uint8]
@@ -39,10 +40,12 @@ _NIL = msgpack.packb(None)
 _IS_BYTES = 0x8000
 _FIXED = PRIMARY_BYTES + ENTRY_HEAD - 4
 """How many bytes of an entry, and of its primary key, are numbers."""
-_EMPTY = crc32(bytes(_FIXED))
+_EMPTY = np.uint32(crc32(bytes(_FIXED)))
 _PRIORITY_ADDS = field_tables(_FIXED - 1)[7]
 _ADDS = [field_tables(behind) for behind in (57, 49, 41, 32, 24, 16, 8, 0)]
 """For the process date, the halves of the hash, and the numbers of the entry, eight bytes at a time."""
+_VERSION = 1 << 32
+"""The version of a new entry, in the last of these; what follows it are the sizes of owner and key."""
 
 
 class _Unusual(Exception):
@@ -88,11 +91,12 @@ def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
     data = _data(batch, columns)
     sizes = ENTRY_HEAD + key_sizes + owner_sizes + sum(map(_sizes, data))
 
+    hashes = np.frombuffer(b"".join(map(murmur, keys.to_pylist())), ">u8").reshape(-1, 2)
     primaries = np.zeros((rows, PRIMARY_BYTES), np.uint8)
     primaries[:, 0] = priority
     if date is not None:
         primaries[:, 1:9] = _octets(date)
-    primaries[:, 9:25] = np.frombuffer(b"".join(map(murmur, keys.to_pylist())), np.uint8).reshape(-1, 16)
+    primaries[:, 9:25] = hashes.view(np.uint8).reshape(-1, 16)
 
     header = next(size for size, limit in ((2, 1 << 8), (3, 1 << 16), (5, 1 << 32)) if sizes.max() < limit)
     entry = WRAP.size + FRONT + header
@@ -103,45 +107,41 @@ def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
     heads[:, 7 : 7 + PRIMARY_BYTES] = primaries
     heads[:, entry - header] = HEADERS[header][0]
     heads[:, entry - header + 1 : entry] = _octets(sizes)[:, 9 - header :]
+    last = _VERSION | owner_sizes << 16 | key_sizes | bytes_mark
+    numbers = date, *hashes.T, insertion, expiration if expiration.any() else None, insertion, None, last
     body = heads[:, entry + 4 :]
-    if insertion is not None:
-        body[:, :8] = body[:, 16:24] = _octets(insertion)
-    if expiration.any():
-        body[:, 8:16] = _octets(expiration)
-    body[:, 35] = 1  # the version
-    body[:, 37] = owner_sizes
-    body[:, 38:] = (key_sizes | bytes_mark).astype(">u2").view(np.uint8).reshape(-1, 2)
-    tails = pc.binary_join_element_wise(*owners, keys, *data, b"").to_pylist()
-    sums = _sums(primaries, body, tails, sizes - ENTRY_HEAD)
+    for place, number in enumerate(numbers[3:]):
+        if number is not None:
+            body[:, 8 * place : 8 * place + 8] = _octets(number)
+    tails = pc.binary_join_element_wise(*owners, keys, *data, b"")
+    sums = _sums(priority, numbers, tails.to_pylist(), sizes - ENTRY_HEAD)
     heads[:, entry : entry + 4] = sums.astype(">u4").view(np.uint8).reshape(-1, 4)
 
     order = order_of(primaries)
-    both: list[bytes] = [b""] * (2 * rows)
-    both[::2] = heads[order].view(f"V{heads.shape[1]}").ravel().tolist()
-    both[1::2] = [tails[row] for row in order.tolist()]
+    whole = pc.binary_join_element_wise(binary_of(heads, np.full(rows, heads.shape[1])), tails, b"").take(order)
+    lengths = sizes[order] + entry
+    all_rows = memoryview(whole.buffers()[2])[: int(lengths.sum())]
 
     marks = (BY_LOAD if insertion is None else 0) | (DUE_NOW if date is None else 0)
     marks |= HAS_MORE if owner_sizes.any() or expiration.any() else 0
-    lengths = (sizes[order] + entry).astype(">u4").tobytes()
     places = order.astype(">u4").tobytes()
-    return encode_ready(rows, marks, header, primaries[order].tobytes(), lengths, places, b"".join(both))
+    return encode_ready(
+        rows, marks, header, primaries[order].tobytes(), lengths.astype(">u4").tobytes(), places, all_rows
+    )
 
 
-def _sums(primaries: Octets, body: Octets, tails: list[bytes], behind: Numbers) -> NDArray[np.uint32]:
+def _sums(
+    priority: Numbers, numbers: Sequence[Numbers | None], tails: list[bytes], behind: Numbers
+) -> NDArray[np.uint32]:
     """The checksums of entries: of a primary key, the numbers of the entry, and what comes behind them."""
+    fixed = _EMPTY ^ _PRIORITY_ADDS[priority]
+    for adds, number in zip(_ADDS, numbers, strict=True):
+        if number is not None:
+            fixed ^= added(adds, number)
     if behind.max() > SHIFT_MAX:
-        before = map(crc32, np.concatenate([primaries, body], axis=1).view(f"V{_FIXED}").ravel().tolist())
-        return np.fromiter(map(crc32, tails, before), np.uint32, len(tails))
+        return np.fromiter(map(crc32, tails, fixed.tolist()), np.uint32, len(tails))
     found = np.fromiter(map(crc32, tails), np.uint32, len(tails))
-    fixed = np.full(len(tails), _EMPTY, np.uint32)
-    fixed ^= _PRIORITY_ADDS[primaries[:, 0]]
-    for adds, octets in zip(_ADDS, (*_eights(primaries[:, 1:25]), *_eights(body)), strict=True):
-        fixed ^= added(adds, octets)
     return found ^ shifts_for(behind).moved(fixed, behind)
-
-
-def _eights(octets: Octets) -> list[Octets]:
-    return [octets[:, at : at + 8] for at in range(0, octets.shape[1], 8)]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def shape_of(block: bytes | memoryview, at: int = 0, size: int | None = None) ->
 
 
 def encode_ready(
-    rows: int, marks: int, header: int, primaries: bytes, lengths: bytes, places: bytes, body: bytes
+    rows: int, marks: int, header: int, primaries: bytes, lengths: bytes, places: bytes, body: bytes | memoryview
 ) -> bytes:
     """The block of rows that are made already; the columns are packed as the format says."""
     size = len(primaries) + len(lengths) + len(places) + len(body)

@@ -47,14 +47,20 @@ def field_tables(behind: int) -> Words:
     return np.stack(rows[behind : behind + 8][::-1])
 
 
-def added(tables: Words, octets: NDArray[np.uint8]) -> Words:
-    """What numbers add, given as rows of 8 bytes."""
-    total = np.zeros(len(octets), np.uint32)
+def added(tables: Words, numbers: NDArray[Any]) -> Words:
+    """What numbers of 8 bytes add. A byte that is the same in all of them is looked up once."""
+    numbers = numbers.astype("<u8")
+    some, every = int(np.bitwise_or.reduce(numbers)), int(np.bitwise_and.reduce(numbers))
+    octets = numbers.view(np.uint8).reshape(-1, 8)
+    total = np.zeros(len(numbers), np.uint32)
+    same = 0
     for place in range(8):
-        column = octets[:, place]
-        if column.any():
-            total ^= tables[place][column]
-    return total
+        shift = 56 - 8 * place
+        if (some ^ every) >> shift & 0xFF:
+            total ^= tables[place][octets[:, 7 - place]]
+        else:
+            same ^= int(tables[place][some >> shift & 0xFF])
+    return total ^ np.uint32(same)
 
 
 @cache

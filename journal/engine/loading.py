@@ -193,7 +193,7 @@ class Loading(Side):
 
 
 def _ready(parts: Sequence[Part], entry_bytes_max: int, now: int) -> ReadyRows | None:
-    """Rows that need no check, in order; None when there are others, or numpy, which sorts them, is not installed."""
+    """Rows that need no check, in order; None when there are others, or numpy and pyarrow, which put them in order, are not installed."""
     if not all(isinstance(part, SealedPart) for part in parts):
         return None
     try:

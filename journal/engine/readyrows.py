@@ -1,8 +1,8 @@
 """
 The rows of sealed parts (core.readyblocks): put in order, and made whole, without a look at each of them.
 
-Rows stay in the bytes of their parts until they are gathered, in the order of work, into chunks that are the body of the load's record:
-what follows is done with columns of numbers, for a chunk at a time. So a row is copied twice and becomes an object only when LMDB
+Rows stay in the bytes of their parts until Arrow gathers them, in the order of work, into chunks that are the body of the load's record:
+what follows is done with columns of numbers, for a chunk at a time. So a row is copied once and becomes an object only when LMDB
 gets it.
 
 B1  Only parts whose seal is right are taken: their rows were checked, hashed and encoded by who has the key of this load. All of
@@ -27,6 +27,7 @@ from zlib import crc32
 
 import msgpack
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from journal.core.keys import PRIMARY_BYTES, SLOT_BYTES
@@ -39,7 +40,12 @@ from journal.errors import Invalid
 from journal.loads import SealedPart
 
 Octets = NDArray[np.uint8]
+Words = NDArray[np.uint32]
 Numbers = NDArray[Any]
+Column = tuple[int, int]
+"""Some bytes of each row: from, to."""
+Some = Numbers | slice
+"""Which of some rows: numbers of them, or all."""
 
 CHUNK_ROWS = 16_384
 CHUNK_HEAD = 5
@@ -55,6 +61,11 @@ _DATE_AT = 3
 _INSERTION_AT, _ACCEPTED_AT, _AT_AT, _BEHIND_AT = 4, 20, 28, 36
 _DATE_ADDS, _INSERTION_ADDS = field_tables(17 + 32), field_tables(24)
 _ACCEPTED_ADDS, _AT_ADDS = field_tables(8), field_tables(0)
+_ALL = slice(None)
+_VIEW = np.dtype([("size", "=i4"), ("front", "u1", 2), ("more", "u1", 2), ("part", "=i4"), ("at", "=i4")])
+"""Where a row is, as Arrow's views have it: its size, its first four bytes, the number of its part and its place in that."""
+_SHORT_VIEW = struct.Struct("=i12s")
+"""A view of few bytes has them itself."""
 
 
 class _Block(NamedTuple):
@@ -71,21 +82,37 @@ class _Block(NamedTuple):
 class Chunk:
     """Some rows of a load, one behind the other as its record has them."""
 
-    def __init__(self, body: bytearray, heads: Numbers, entries: Numbers, sizes: Numbers) -> None:
+    def __init__(self, body: Any, heads: Numbers, entries: Numbers, sizes: Numbers) -> None:
         self.body = body
-        """A msgpack array: primary key, entry, …"""
-        self.octets: Octets = np.frombuffer(body, np.uint8)
+        """A msgpack array (primary key, entry, …), in memory that can be written to."""
+        self._numbers, self._words = _from_each_byte(body, ">u8"), _from_each_byte(body, ">u4")
         self.heads, self.entries, self.sizes = heads, entries, sizes
         """How many bytes of its row are before each entry, where it begins, and how long it is."""
         self.adds = np.zeros(len(entries), np.uint32)
         """What was filled in adds to the checksums, as of the end of `at`."""
+
+    def put(self, rows: Some, at: int | Numbers, numbers: Numbers, adds: Words) -> None:
+        """Write numbers so many bytes behind where entries begin, and note what they add to the checksums (`adds`: tables)."""
+        self._numbers[self.entries[rows] + at] = numbers
+        self.adds[rows] ^= added(adds, numbers)
+
+    def correct(self, shifts: Shifts) -> None:
+        """Correct the checksums for what was put."""
+        behind = self.sizes - _BEHIND_AT
+        entries, adds = self.entries, self.adds
+        if int(behind.max()) > SHIFT_MAX:
+            for row in np.flatnonzero(behind > SHIFT_MAX).tolist():
+                self._sum_up(row)
+            small = np.flatnonzero(behind <= SHIFT_MAX)
+            behind, entries, adds = behind[small], entries[small], adds[small]
+        self._words[entries] ^= shifts.moved(adds, behind)
 
     @property
     def rows(self) -> memoryview:
         """What goes into the record."""
         return memoryview(self.body)[CHUNK_HEAD:]
 
-    def sum_up(self, row: int) -> None:
+    def _sum_up(self, row: int) -> None:
         """Compute the checksum of one entry."""
         at = int(self.entries[row])
         view, primary = memoryview(self.body), at - int(self.heads[row]) + 2
@@ -94,41 +121,55 @@ class Chunk:
 
 
 class ReadyRows:
-    """The rows of a load."""
+    """
+    The rows of a load.
+
+    bytes          what they take in a record, at most
+    packed_bytes   what they take as they are
+    """
 
     def __init__(self, parts: list[mmap], blocks: list[_Block], now: int) -> None:
         counts = [len(block.lengths) for block in blocks]
         self.count = sum(counts)
         self.has_more = any(block.marks & HAS_MORE for block in blocks)
-        wrapped = [block.at + np.cumsum(block.lengths) for block in blocks]
-        self._ends = np.concatenate(wrapped)
-        """Where a row ends in its part."""
-        self._lengths = np.concatenate([block.lengths for block in blocks]) - WRAP.size
-        self._block_of = np.repeat(np.arange(len(blocks)), counts)
-        self._part_of = [block.part for block in blocks]
-        self._heads = np.repeat([FRONT + block.header for block in blocks], counts)
-        self._marks = np.repeat([block.marks for block in blocks], counts)
-        self._primaries = np.concatenate([block.primaries for block in blocks])
-        self._now = now
-        due = np.flatnonzero(self._marks & DUE_NOW)
-        if len(due):
-            self._primaries[due, 1:9] = _octets(np.array([now]))
-        sizes = self._lengths - self._heads
-        self.entry_bytes_max = int(sizes.max())
-        self.bytes = int(sizes.sum()) + ROW_BYTES * self.count
-        """What they take in a record, at most."""
-        self.packed_bytes = int(self._lengths.sum())
-        self._parts = parts
-        self._ranks = np.zeros(self.count, np.int64)
+        self._heads = _repeated([FRONT + block.header for block in blocks], counts)
+        self._marks = _repeated([block.marks for block in blocks], counts)
+        self._primaries = np.empty((self.count, PRIMARY_BYTES), np.uint8)
+        self._views = np.empty(self.count, _VIEW)
+        self.entry_bytes_max = self.packed_bytes = self.bytes = 0
+        is_long = np.zeros(SHIFT_MAX + 1, np.bool_)
+        first = 0
+        for block in blocks:  # one at a time: columns of all rows would be memory that nobody has touched yet
+            rows = slice(first, first + len(block.lengths))
+            first = rows.stop
+            self._primaries[rows] = block.primaries
+            sizes, views = block.lengths - WRAP.size, self._views[rows]
+            views["size"], views["part"] = sizes, block.part
+            views["front"], views["more"] = (0xC4, PRIMARY_BYTES), block.primaries[:, :2]
+            views["at"] = block.at + np.cumsum(block.lengths) - sizes
+            self.packed_bytes += int(sizes.sum())
+            sizes -= FRONT + block.header
+            self.bytes += int(sizes.sum()) + ROW_BYTES * len(sizes)
+            self.entry_bytes_max = max(self.entry_bytes_max, int(sizes.max()))
+            is_long[np.minimum(sizes - _BEHIND_AT, SHIFT_MAX)] = True
+        self._shifts = shifts_for(np.flatnonzero(is_long))
+        self._now = np.array([now])
+        if (due := _marked(self._marks, DUE_NOW)) is not None:
+            self._primaries[due, 1:9] = np.frombuffer(now.to_bytes(8, "big"), np.uint8)
+        self._parts = [pa.py_buffer(part) for part in parts]
 
     def sort(self) -> bool:
         """Put them in order; False when two rows have one hash: a key that comes twice, most likely."""
-        high, low = _column(self._primaries, 9, 17), _column(self._primaries, 17, 25)
+        primaries = self._primaries
         with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(_order, high, low)
-            self._order = order_of(self._primaries)
+            other = pool.submit(_order, primaries, *_HASH)
+            self._order = order_of(primaries)
             by_slot = self._by_slot = other.result()
-        return not np.any((np.diff(high[by_slot]) == 0) & (np.diff(low[by_slot]) == 0))
+        high = _column(primaries, *_HASH[0])[by_slot]
+        same = np.flatnonzero(high[1:] == high[:-1])
+        return not len(same) or not np.any(
+            np.all(primaries[by_slot[same], 9:] == primaries[by_slot[same + 1], 9:], axis=1)
+        )
 
     def slots(self) -> list[bytes]:
         """Of all rows, in order."""
@@ -142,52 +183,28 @@ class ReadyRows:
 
     def chunks(self, at: int) -> Iterator[Chunk]:
         """The rows in the order of work, the first change of them at this place (B2)."""
-        behind = self._lengths - self._heads - _BEHIND_AT
-        shifts = shifts_for(behind[behind <= SHIFT_MAX])
         for start in range(0, self.count, CHUNK_ROWS):
             chunk = self._gathered(self._order[start : start + CHUNK_ROWS])
-            octets = _octets(np.arange(at + start, at + start + len(chunk.entries)))
-            _put(chunk.octets, chunk.entries + _AT_AT, octets)
-            chunk.adds ^= added(_AT_ADDS, octets)
-            _correct(chunk, shifts)
+            chunk.put(_ALL, _AT_AT, np.arange(at + start, at + start + len(chunk.entries)), _AT_ADDS)
+            chunk.correct(self._shifts)
             yield chunk
 
     def _gathered(self, rows: Numbers) -> Chunk:
         """These rows, one behind the other."""
-        lengths, heads = self._lengths[rows], self._heads[rows]
-        body = bytearray().join((_ARRAY32.pack(0xDD, 2 * len(rows)), *self._taken(rows)))
-        entries = CHUNK_HEAD + np.cumsum(lengths) - lengths + heads
-        chunk = Chunk(body, heads, entries, lengths - heads)
-        now = _octets(np.array([self._now]))
-        marks = self._marks[rows]
-        due = np.flatnonzero(marks & DUE_NOW)
-        if len(due):
-            _put(chunk.octets, entries[due] - heads[due] + _DATE_AT, now)
-            chunk.adds[due] ^= added(_DATE_ADDS, now)
-        dated = np.flatnonzero(marks & BY_LOAD)
-        if len(dated):
-            dates = np.minimum(_column(self._primaries[rows[dated]], 1, 9), np.uint64(self._now))
-            octets = _octets(dates)
-            _put(chunk.octets, entries[dated] + _INSERTION_AT, octets)
-            _put(chunk.octets, entries[dated] + _ACCEPTED_AT, now)
-            chunk.adds[dated] ^= added(_INSERTION_ADDS, octets) ^ added(_ACCEPTED_ADDS, now)
+        views = np.empty(1 + len(rows), _VIEW)
+        views[:1] = np.frombuffer(_SHORT_VIEW.pack(CHUNK_HEAD, _ARRAY32.pack(0xDD, 2 * len(rows))), _VIEW)
+        views[1:] = self._views[rows]
+        lengths, heads = views["size"][1:].astype(np.int64), _of(self._heads, rows)
+        buffers = [None, pa.py_buffer(views), *self._parts]
+        body = pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary()).buffers()[2]
+        chunk = Chunk(body, heads, CHUNK_HEAD + np.cumsum(lengths) - lengths + heads, lengths - heads)
+        if (due := _marked(self._marks, DUE_NOW, rows)) is not None:
+            chunk.put(due, _DATE_AT - heads[due], self._now, _DATE_ADDS)
+        if (dated := _marked(self._marks, BY_LOAD, rows)) is not None:
+            dates = np.minimum(_column(self._primaries[rows[dated]], 1, 9), self._now)
+            chunk.put(dated, _INSERTION_AT, dates, _INSERTION_ADDS)
+            chunk.put(dated, _ACCEPTED_AT, self._now, _ACCEPTED_ADDS)
         return chunk
-
-    def _taken(self, rows: Numbers) -> list[bytes]:
-        """The bytes of these rows: a run of them out of each block (B3), then each in its place."""
-        found: list[bytes] = []
-        sorted_rows = np.sort(rows)
-        of = self._block_of[sorted_rows]
-        breaks = np.flatnonzero((np.diff(sorted_rows) != 1) | (np.diff(of) != 0))
-        firsts, lasts = np.concatenate(([0], breaks + 1)), np.concatenate((breaks, [len(rows) - 1]))
-        begins = self._ends[sorted_rows[firsts]] - self._lengths[sorted_rows[firsts]] - WRAP.size
-        counts, ends = lasts - firsts + 1, self._ends[sorted_rows[lasts]]
-        for block, count, begin, end in zip(
-            of[firsts].tolist(), counts.tolist(), begins.tolist(), ends.tolist(), strict=True
-        ):
-            found += _unpackb(_ARRAY32.pack(0xDD, count) + self._parts[self._part_of[block]][begin:end])
-        self._ranks[sorted_rows] = np.arange(len(rows))
-        return [found[rank] for rank in self._ranks[rows].tolist()]
 
 
 def ready_rows(parts: Sequence[Any], entry_bytes_max: int, now: int) -> ReadyRows | None:
@@ -253,8 +270,8 @@ def _blocks(data: mmap, part: int) -> list[_Block] | None:
 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
-_COLUMNS = ((0, 1), (1, 9), (9, 17), (17, 25))
-"""Of a primary key: priority, process date, and the halves of the hash."""
+_HASH = (9, 17), (17, 25)
+"""Where the halves of the hash are in a primary key; before them are the priority, one byte, and the process date."""
 
 
 def _column(rows: Octets, start: int, end: int) -> NDArray[np.uint64]:
@@ -264,57 +281,63 @@ def _column(rows: Octets, start: int, end: int) -> NDArray[np.uint64]:
     return np.ascontiguousarray(rows[:, start:end]).view(">u8").ravel().astype(np.uint64)
 
 
-def _octets(numbers: Numbers) -> Octets:
-    """The bytes of numbers, in rows of 8."""
-    return numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+def _repeated(values: list[int], counts: list[int]) -> Numbers:
+    """What each row has, where its block says it; one number when all blocks say the same."""
+    return np.array(values[0]) if len(set(values)) == 1 else np.repeat(values, counts)
 
 
-def _put(into: Octets, places: Numbers, octets: Octets) -> None:
-    """Write bytes to these places, where zeros are now."""
-    for place in range(octets.shape[1]):
-        column = octets[:, place]
-        if column.any():
-            into[places + place] = column
+def _of(values: Numbers, rows: Numbers) -> Numbers:
+    """What these rows have of it."""
+    return values[rows] if values.ndim else np.broadcast_to(values, len(rows))
+
+
+def _marked(marks: Numbers, mark: int, rows: Some = _ALL) -> Some | None:
+    """Which of these rows have a mark; None when there are none."""
+    if not marks.ndim:
+        return _ALL if int(marks) & mark else None
+    found = np.flatnonzero(marks[rows] & mark)
+    return found if len(found) else None
+
+
+def _from_each_byte(body: Any, kind: str) -> Numbers:
+    """The numbers of this kind that begin at each byte."""
+    size = np.dtype(kind).itemsize
+    return np.ndarray((max(0, len(body) - size + 1),), kind, body, strides=(1,))
 
 
 def order_of(primaries: Octets) -> Numbers:
     """The order of primary keys, each a row of bytes."""
-    priority, date, high, low = (_column(primaries, start, end) for start, end in _COLUMNS)
-    if int(date.max()) < 1 << 56:
-        return _order(priority << np.uint64(56) | date, high, low)
-    return _order(priority, date, high, low)
+    if primaries[:, 1].any():
+        return _order(primaries, (0, 1), (1, 9), *_HASH)
+    front = primaries[
+        :, 1:9
+    ].copy()  # dates have seven bytes for two million years: with the priority they are one number
+    front[:, 0] = primaries[:, 0]
+    return _ordered(_column(front, 0, 8), primaries, _HASH)
 
 
-def _order(first: NDArray[np.uint64], *others: NDArray[np.uint64]) -> Numbers:
+def _order(primaries: Octets, first: Column, *others: Column) -> Numbers:
     """The order of rows by some columns."""
+    return _ordered(_column(primaries, *first), primaries, others)
+
+
+def _ordered(first: NDArray[np.uint64], primaries: Octets, others: tuple[Column, ...]) -> Numbers:
+    """The order of rows by numbers, and by other columns where these are the same."""
     order = np.argsort(first)
     found = first[order]
     same = found[1:] == found[:-1]
     if others and same.any():
         if same.all():
-            return _order(*others)
+            return _order(primaries, *others)
         tied = np.zeros(len(first), np.bool_)
         tied[1:] = same
         tied[:-1] |= same
         some = order[tied]
-        order[tied] = some[np.lexsort((*(column[some] for column in reversed(others)), first[some]))]
+        rows = primaries[some]
+        order[tied] = some[np.lexsort((*(_column(rows, *column) for column in reversed(others)), first[some]))]
     return order
 
 
 def _listed(rows: Octets, size: int) -> list[bytes]:
     found: list[bytes] = np.ascontiguousarray(rows).view(f"V{size}").ravel().tolist()
     return found
-
-
-def _correct(chunk: Chunk, shifts: Shifts) -> None:
-    """Correct the checksums for what was filled in."""
-    behind = chunk.sizes - _BEHIND_AT
-    entries, adds = chunk.entries, chunk.adds
-    if int(behind.max()) > SHIFT_MAX:
-        for row in np.flatnonzero(behind > SHIFT_MAX).tolist():
-            chunk.sum_up(row)
-        small = np.flatnonzero(behind <= SHIFT_MAX)
-        behind, entries, adds = behind[small], entries[small], adds[small]
-    places = entries[:, None] + np.arange(4)
-    sums = chunk.octets[places].view(">u4").ravel() ^ shifts.moved(adds, behind)
-    chunk.octets[places] = sums.astype(">u4").view(np.uint8).reshape(-1, 4)

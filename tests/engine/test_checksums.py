@@ -20,8 +20,7 @@ def test_a_number_is_filled_in(rows: list[tuple[int, int]], between: int, before
     """Whatever it is, and whatever stands before it and behind it."""
     numbers = np.array([number for number, _ in rows], np.uint64)
     lengths = np.array([length for _, length in rows])
-    octets = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
-    adds = Shifts(lengths).moved(added(field_tables(between), octets), lengths)
+    adds = Shifts(lengths).moved(added(field_tables(between), numbers), lengths)
     for (number, length), add in zip(rows, adds.tolist(), strict=True):
         behind = bytes(range(256)) * 20
         behind = behind[: between + length]

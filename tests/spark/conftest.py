@@ -61,3 +61,11 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
             "spark.local.dir": str(tmp_path_factory.mktemp("local")),
         },
     )
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A place for exports."""
+    made = tmp_path / "exports"
+    made.mkdir()
+    return made

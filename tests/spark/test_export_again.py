@@ -31,14 +31,6 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """A place for exports."""
-    made = tmp_path / "exports"
-    made.mkdir()
-    return made
-
-
 def names(place: Path) -> set[str]:
     return {path.name for path in place.iterdir()}
 

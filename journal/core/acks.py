@@ -67,6 +67,16 @@ class Acks:
             return True
         return self._add(cursor)
 
+    def ack_run(self, order: int, first: int, last: int) -> None:
+        """The same for all changes from one to another of a generation; the last one was checked."""
+        if self.position == (order, first - 1) and not self._starts:
+            self.position = _new(Cursor, (order, last))
+            if self.edges:
+                self._absorb()
+        else:
+            for offset in range(first, last + 1):
+                self.ack(_new(Cursor, (order, offset)))
+
     def _add(self, cursor: Cursor) -> bool:
         """Acknowledge one above the position: a run of its own, or a part of its neighbours."""
         starts, ends = self._starts, self._ends

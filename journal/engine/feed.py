@@ -25,7 +25,7 @@ from time import monotonic
 from types import TracebackType
 
 from journal.core.acks import Acks
-from journal.core.arguments import cursors_of
+from journal.core.arguments import cursors_of, run_of
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.core.spans import lag, newest
@@ -290,8 +290,12 @@ class Feed:
         Repeating it is harmless. A change that was never delivered is refused, and then none of them is taken.
         """
         consumer = self._named()
-        if len(which) == 1 and type(which[0]) is Cursor:
-            cursors = [which[0]]  # the usual case, without a look at all others
+        run = run_of(which[0]) if len(which) == 1 else None
+        if run is not None:
+            order, _, last = run
+            cursors = [Cursor(order, last)]
+        elif len(which) == 1 and type(which[0]) is Cursor:
+            cursors = [which[0]]  # a usual case, without a look at all others
         else:
             cursors = [cursor for each in which for cursor in cursors_of(each)]
         with self._consumers.lock:
@@ -301,8 +305,11 @@ class Feed:
             acks = self._acks
             for cursor in cursors:
                 acks.check(cursor)
-            for cursor in cursors:
-                acks.ack(cursor)
+            if run is not None:
+                acks.ack_run(*run)
+            else:
+                for cursor in cursors:
+                    acks.ack(cursor)
             if consumer.is_copying and acks.position >= consumer.start:
                 consumer.is_copying = False  # the event that ends the copy, and all before it
             self._consumers.touched(consumer)

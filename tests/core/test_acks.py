@@ -51,6 +51,34 @@ def test_repeating_is_harmless() -> None:
     assert (acks.position, acks.runs(), acks.unacked) == before
 
 
+@given(
+    acked=st.lists(st.integers(0, 15)),
+    passed=st.lists(st.tuples(st.integers(0, 15), st.integers(0, 4)), max_size=2),
+    first=st.integers(0, 15),
+    size=st.integers(1, 16),
+    is_ended=st.booleans(),
+)
+def test_a_run_is_each_of_its_changes(
+    acked: list[int], passed: list[tuple[int, int]], first: int, size: int, is_ended: bool
+) -> None:
+    """Whatever was acknowledged or passed over before, and where the generation ends."""
+    last = min(first + size - 1, 15)
+    alike = []
+    for is_run in (True, False):
+        acks = delivered(15, *acked)
+        for start, length in sorted(passed):
+            acks.pass_over(1, 16 + start, 16 + start + length)
+        if is_ended:
+            acks.cross(at(15), at(-1, 2))
+        if is_run:
+            acks.ack_run(1, first, last)
+        else:
+            for offset in range(first, last + 1):
+                acks.ack(at(offset))
+        alike.append((acks.position, acks.high, acks.runs(), acks.unacked, acks.edges))
+    assert alike[0] == alike[1]
+
+
 def test_what_was_never_delivered_is_refused() -> None:
     """With the last one that was."""
     with pytest.raises(Invalid, match="000000000000000009"):

@@ -47,6 +47,29 @@ def test_acknowledgements_are_exact(pages: journal.Journal) -> None:
         assert (feed.position, feed.lag) == (at(7), 0)
 
 
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [("abc", "defgh"), ("bcd", "aefgh"), ("bd", "acefgh"), ("dcb", "aefgh"), ("bbc", "adefgh"), ("abcdefgh", "")],
+)
+def test_a_list_says_what_each_of_its_events_says(pages: journal.Journal, named: str, left: str) -> None:
+    """In order, as they came, or not; some twice; the generations that they are of need not be one."""
+    caught_up(pages, consumer="audit").close()  # which holds the log
+    for number, key in enumerate("abcdefgh"):
+        if number == 4 and not pages.settings.merged:
+            pages.rotate()
+        pages.put(key)
+    with caught_up(pages, consumer="audit") as feed:
+        events = {str(event.key): event for event in feed}
+        feed.ack([events[key] for key in named])
+        assert feed.unacked == len(left)
+    with caught_up(pages, consumer="audit") as feed:
+        again = ""
+        for event in feed:
+            again += str(event.key)
+            feed.ack([event])
+    assert again == left
+
+
 def test_what_was_never_delivered_cannot_be_acknowledged(pages: journal.Journal) -> None:
     """And nothing of a list that holds such a cursor is taken."""
     put(pages, "a", "b")

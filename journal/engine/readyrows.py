@@ -137,7 +137,7 @@ class ReadyRows:
         self._primaries = np.empty((self.count, PRIMARY_BYTES), np.uint8)
         self._views = np.empty(self.count, _VIEW)
         self.entry_bytes_max = self.packed_bytes = self.bytes = 0
-        is_long = np.zeros(SHIFT_MAX + 1, np.bool_)
+        is_there = np.zeros(SHIFT_MAX + 1, np.bool_)
         first = 0
         for block in blocks:  # one at a time: columns of all rows would be memory that nobody has touched yet
             rows = slice(first, first + len(block.lengths))
@@ -151,8 +151,8 @@ class ReadyRows:
             sizes -= FRONT + block.header
             self.bytes += int(sizes.sum()) + ROW_BYTES * len(sizes)
             self.entry_bytes_max = max(self.entry_bytes_max, int(sizes.max()))
-            is_long[np.minimum(sizes - _BEHIND_AT, SHIFT_MAX)] = True
-        self._shifts = shifts_for(np.flatnonzero(is_long))
+            is_there[np.minimum(sizes - _BEHIND_AT, SHIFT_MAX)] = True
+        self._shifts = shifts_for(np.flatnonzero(is_there))
         self._now = np.array([now])
         if (due := _marked(self._marks, DUE_NOW)) is not None:
             self._primaries[due, 1:9] = np.frombuffer(now.to_bytes(8, "big"), np.uint8)
@@ -309,9 +309,8 @@ def order_of(primaries: Octets) -> Numbers:
     """The order of primary keys, each a row of bytes."""
     if primaries[:, 1].any():
         return _order(primaries, (0, 1), (1, 9), *_HASH)
-    front = primaries[
-        :, 1:9
-    ].copy()  # dates have seven bytes for two million years: with the priority they are one number
+    # Dates have seven bytes for two million years: with the priority they are one number.
+    front = primaries[:, 1:9].copy()
     front[:, 0] = primaries[:, 0]
     return _ordered(_column(front, 0, 8), primaries, _HASH)
 

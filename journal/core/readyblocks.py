@@ -31,7 +31,7 @@ HEAD = struct.Struct(">4sIIBB")
 BY_LOAD, DUE_NOW, HAS_MORE = 1, 2, 4
 """The marks: dated by the load; due when it is made; some rows expire or have an owner."""
 WRAP = struct.Struct(">BI")
-"""What is before a row's bytes: they are one msgpack value, so that a run of rows is taken apart by one call."""
+"""What is before a row's bytes: they are one msgpack value."""
 WRAPPED = 0xC6
 HEADERS = {2: b"\xc4", 3: b"\xc5", 5: b"\xc6"}
 """The first byte of a header of bytes by its length."""

@@ -10,8 +10,8 @@ B1  Only parts whose seal is right are taken: their rows were checked, hashed an
     what is wrong.
 B2  What only the load knows is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`. The
     checksums are corrected for it (checksums).
-B3  There is one chunk at a time. Rows of a block come in the order of work, so a chunk takes a run of them out of each block: with rows
-    anywhere in the parts the gathering of a million took three times as long, for the misses of the processor's cache.
+B3  There is one chunk at a time. Rows of a block come in the order of work, so a chunk takes a run of them out of each block, which
+    the processor's cache can follow; rows anywhere in the parts it could not.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
                 self._p.checkpoints.look_at_settings()
             self._p.generations.schedule()
             self._p.look_at_settings()
-            self._p.hold_log()
+            self._p.retention.hold()
 
     def now(self) -> int:
         """The engine's time, by which entries fall due and leases end; in ms since the epoch."""

@@ -131,6 +131,13 @@ class Sequence(Merging):
             raise self.misapplied(e) from e
         self.applied(offset, count, now, level)
 
+    def _tick_later(self) -> None:
+        super()._tick_later()
+        if self.trouble is not None:
+            with self.lock:
+                for member in self.members.values():
+                    member.due.notify_all()
+
     def close(self) -> dict[int, int | None]:
         """Commit everything and close; workers of all members end."""
         digests = super().close()

@@ -30,6 +30,7 @@ from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.due import Due
+from journal.engine.files import storage_error
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Alarm, Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
@@ -225,6 +226,7 @@ class Pipeline:
             self.trouble = error
             self.tell()
             self.consumers.wake()
+            self.keeper.after(0, self._tick_later)  # wakes all who sleep
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -336,10 +338,6 @@ class Pipeline:
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
         self.log.encode = encoder_of(self, self.log.namespace)
 
-    def hold_log(self) -> None:
-        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = self.retention.keep_from()
-
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""
         if date < self.timer_at:
@@ -419,12 +417,16 @@ class Pipeline:
     def reload(self) -> None:
         """Throw the open transaction away and replay the log into a new one (P2)."""
         log.warning("reload journal=%s", self.name)
+        self.is_broken = True
         try:
             self.log.flush()
             for rows in self.state.generations:
                 rows.file.restart()
             # A record that was written just before an interrupt stands, although nobody was told.
             self.log.resume(self._replay()[1])
+        except (OSError, StoreFull) as e:
+            # The log has it all: the next caller begins with it once more, and goes on when there is room.
+            raise storage_error(e, "cannot read the log again") if isinstance(e, OSError) else e from e
         except StorageError as e:
             self.commit.fail(StoreFailed(f"journal {self.name} could not be reloaded: {e}. Reopen the store"))
             raise
@@ -445,4 +447,4 @@ class Pipeline:
             if self.trouble is None:
                 self.enter()
                 self.arm()
-                self.due.notify_all()
+            self.due.notify_all()

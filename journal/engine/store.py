@@ -242,7 +242,7 @@ class Store:
             try:
                 gone = self._keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
-                raise storage_error(e, f"cannot remove the files of journal {name}") from e
+                raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 
@@ -374,13 +374,11 @@ class Store:
             self._owner.close()
 
     def _close_journals(self) -> None:
-        pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
-        for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+        for p in self._opening.pipelines.values():
             p.generations.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
-            if digests:
-                self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
+            self._opening.closed(p.name, digests)
         self._catalog.close()
 
     def _announce(self, server: object, addresses: list[str]) -> None:
@@ -399,6 +397,8 @@ class Store:
     def _check(self) -> None:
         if self._trouble is not None:
             raise self._trouble
+        if self._catalog.failed is not None:
+            raise self._catalog.failed
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):

@@ -361,11 +361,15 @@ def file_digest(fd: int, size: int) -> int:
 
 
 def digest_of(path: Path) -> int | None:
-    """The digest of a closed file, or None when it is too large for one."""
+    """The digest of a closed file, or None when it is too large for one, or cannot be read."""
     size = os.stat(path).st_size
     if size > DIGEST_BYTES_MAX:
         return None
-    fd = open_file(path, os.O_RDONLY)
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except OSError as e:
+        log.warning("digest_not_made path=%s error=%s", path, e)
+        return None
     try:
         return file_digest(fd, size)
     finally:

@@ -230,9 +230,18 @@ class Opening:
 
     def forget(self, p: Pipeline) -> Path:
         """
-        A journal that has its files for itself, and is closed, is no more: where its files are now (O1), under a name that
-        says how they go (disposal N3).
+        Close a journal that has its files for itself, and is no more: where its files are now (O1), under a name that says how
+        they go (disposal N3).
         """
+        try:
+            with durable_names(self.path):
+                p.close()
+                return self._forget(p)
+        except StoreFailed as e:
+            self.catalog.fail(e)  # names in the store's own directory are those of all journals
+            raise
+
+    def _forget(self, p: Pipeline) -> Path:
         self.token_floor = max(self.token_floor, p.next_token)
         if self.sequence is not None:
             with self.sequence.lock:
@@ -242,12 +251,7 @@ class Opening:
         number = 0
         while (gone := self.path / f"{GONE}{number}{_WIPE if p.settings.wipe else ''}").exists():
             number += 1
-        try:
-            with durable_names(self.path):
-                os.rename(self.path / p.name, gone)
-        except StoreFailed as e:
-            self.catalog.fail(e)
-            raise
+        os.rename(self.path / p.name, gone)
         return gone
 
     def sweep(self) -> None:

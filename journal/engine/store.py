@@ -237,12 +237,13 @@ class Store:
             with p.lock:
                 p.enter()
             self._keeper.call(p.generations.snapshots.close)
-            self._keeper.call(p.close)
-            del self._journals[name]
             try:
                 gone = self._keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
                 raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
+            finally:
+                if p.trouble is not None:
+                    del self._journals[name]
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 

@@ -54,17 +54,25 @@ def keys(store: journal.Store, name: str = "pages") -> set[str | bytes]:
     return {entry.key for entry in store.journal(name).scan()}
 
 
+def lmdb_error(call: str, code: int) -> lmdb.Error:
+    """An error as LMDB tells those of the system."""
+    error = lmdb.Error(f"{call}: {os.strerror(code)}")
+    error.code = code
+    return error
+
+
 class Environment:
     """An LMDB environment whose sync fails once; it cannot be patched itself."""
 
-    def __init__(self, real: lmdb.Environment) -> None:
+    def __init__(self, real: lmdb.Environment, code: int = errno.EIO) -> None:
         self._real = real
+        self._code = code
         self.is_failing = True
 
     def sync(self, force: bool) -> None:
         if self.is_failing:
             self.is_failing = False
-            raise lmdb.Error("mdb_env_sync: Input/output error")
+            raise lmdb_error("mdb_env_sync", self._code)
         self._real.sync(force)
 
     def __getattr__(self, name: str) -> object:
@@ -78,7 +86,7 @@ def test_every_failed_sync_of_rows_is_final(tmp_path: Path, monkeypatch: pytest.
         pages = store.journal("pages")
         pages.put("a")
         file = pages._p.state.file
-        environment = Environment(file.env)
+        environment = Environment(file.env, code)
         monkeypatch.setattr(file, "env", environment)
         with pytest.raises(journal.StoreFailed, match="may or may not"):
             store.checkpoint()
@@ -99,10 +107,11 @@ def test_a_failed_sync_of_older_rows_is_final(tmp_path: Path, crashed: Copy, mon
         for lease in pages.claim_many(50):
             lease.done()
         older = pages._p.state.older[0].file
-        failing = FailingSync(monkeypatch, lambda file: file is older)
+        environment = Environment(older.env)
+        monkeypatch.setattr(older, "env", environment)
         with pytest.raises(journal.StoreFailed):
             store.checkpoint()
-        assert failing.failures == 1
+        assert not environment.is_failing
         refused(pages)
         with pytest.raises(journal.StoreFailed):
             store.checkpoint()
@@ -151,9 +160,7 @@ def commit_fails(file: LmdbFile, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def commit(self) -> None:
             self._real.abort()
-            error = lmdb.Error("mdb_txn_commit: Input/output error")
-            error.code = errno.EIO
-            raise error
+            raise lmdb_error("mdb_txn_commit", errno.EIO)
 
         def abort(self) -> None:
             self._real.abort()
@@ -197,9 +204,10 @@ def test_a_failed_sync_of_the_catalog_in_a_rotation(
         assert lease is not None
         pages.put("b")
         FailingSync(monkeypatch, is_catalog, after)
+        for _ in range(after):
+            pages.rotate()
         with pytest.raises(journal.StoreFailed):
-            for _ in range(2):
-                pages.rotate()
+            pages.rotate()
         copy = crashed(store)
         refused(pages)
         refused(other)

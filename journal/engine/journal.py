@@ -19,8 +19,9 @@ from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.core.views import Entry, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
+from journal.engine.burials import Burials
 from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
@@ -40,7 +41,7 @@ from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
@@ -138,14 +139,6 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
             held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
             held.sort(key=lambda h: (h.deadline, h.token))
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
-
-    def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
-        p = self._p
-        with p.lock:
-            p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
 
     # -- what people must look at -------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from functools import partial
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.keys import UserKey
-from journal.core.rows import Row
+from journal.core.rows import Row, pack_data
+from journal.engine.arguments import Checked, Pack, checked
 from journal.engine.levels import OS
 from journal.engine.pipeline import Pipeline
 
@@ -20,6 +21,9 @@ class Side:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
         self.name = pipeline.name
+        self._pack: Pack = pack_data
+        self._checked: Checked = checked
+        """How the data of puts comes: as values."""
 
     def _find(self, key: UserKey, raw: bytes, now: int) -> life.Found:
         """What is stored of a key; an entry that expired unseen goes first."""

@@ -396,10 +396,9 @@ class Store:
             return (opening << 16) + self._epochs
 
     def _check(self) -> None:
-        if self._trouble is not None:
-            raise self._trouble
-        if self._catalog.failed is not None:
-            raise self._catalog.failed
+        trouble = self._trouble or self._catalog.failed
+        if trouble is not None:
+            raise trouble
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):

@@ -166,13 +166,14 @@ class Entries(World):
                 verb(token)
 
     @precondition(lambda self: self.held())
-    @rule(data=st.data(), delay=DELAYS)
-    def release(self, data: Any, delay: int) -> None:
+    @rule(data=st.data(), delay=DELAYS, failed=st.booleans())
+    def release(self, data: Any, delay: int, failed: bool) -> None:
         row = data.draw(st.sampled_from(self.held()))
-        self.pages.release(row.token, delay=delay)
+        self.pages.release(row.token, delay=delay, failed=failed)
         self.lost.append(row.token)
+        row.timeouts += failed
         row.date = self.now + delay
-        self.model.free(row)
+        self.model.free(row, self.now)
 
     @precondition(lambda self: self.held())
     @rule(data=st.data(), more=st.sampled_from([1, 2000]))

@@ -89,6 +89,28 @@ def test_failures_wait_longer_and_longer_and_end(pages: journal.Journal, clock: 
     assert pages.count() == 0
 
 
+def test_a_key_that_is_put_in_each_round_is_given_up_too(pages: journal.Journal, clock: ManualClock) -> None:
+    """What is put behind an attempt does not forget its failures; it takes the place of what is buried."""
+    pages.put("a", 0)
+    said = Said()
+
+    def handler(lease: journal.Lease) -> None:
+        pages.put("a", lease.data + 1)
+        said((lease.data, lease.timeouts))
+        raise ConnectionError
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        for round_ in range(4):
+            said.until(lambda things, n=round_ + 1: len(things) == n)  # type: ignore[misc]
+            sleeps(consumer)
+            assert round_ < 3 or len(pages.buried()) == 1
+            clock.advance(10_000)
+        said.until([(0, 0), (1, 1), (2, 2), (3, 3), (4, 0)])
+        sleeps(consumer)
+    assert [(b.entry.data, b.entry.timeouts) for b in pages.buried()] == [(3, 3)]
+
+
 def test_failures_are_counted_with_the_entry(pages: journal.Journal, clock: ManualClock) -> None:
     """Over consumers and restarts, and lost leases count: what kills its workers is no better than what raises."""
     pages.put("a")

@@ -1,5 +1,5 @@
 """
-The consuming side of a journal: claim, done, extend, release, bury, retry. Work is in journal.engine.worker.
+The consuming side of a journal: claim, done, extend, release, bury. Work is in journal.engine.worker.
 
 What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
 for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
@@ -14,12 +14,10 @@ from typing import Any
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.buckets import Range
-from journal.core.cursor import cursor_of
-from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
-from journal.core.rows import BuriedRow, Row, encode_row, place
+from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import PutResult
+from journal.core.views import Put, PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
 from journal.engine.building import enter_in
 from journal.engine.claiming import claim_one_in
@@ -30,9 +28,10 @@ from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.order import Order
 from journal.engine.pipeline import Pipeline
+from journal.engine.recurrence import done_with
 from journal.engine.side import Side
 from journal.engine.steps import PASS_MAX, PASSED
-from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
+from journal.errors import Invalid, JournalError, Refused
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 Decide = Callable[[Held, int, int], fx.Effect]
@@ -250,18 +249,28 @@ class Consuming(Side):
             p.timer_soon(deadline)
         return held, offset
 
-    def done(self, token: int | Lease, *, durability: str | None = None) -> None:
-        """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
+    def done(self, token: int | Lease, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """
+        The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing.
+
+        With `next`, a journal.Put of the same key or of another one, both are one change, and the result is that of the put
+        ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
+        """
         number = token if type(token) is int else _number(token)
+        if next is not None:
+            (result,) = done_with(self, [number], [next], durability)
+            if isinstance(result, JournalError):
+                raise result
+            return result
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
         if level == FULL and p.commit.io.locked():
-            p.change(level, self._done, number, level, kind=Kind.SHORT)
-            return
+            return p.change(level, self._done, number, level, kind=Kind.SHORT)
         with p.lock:  # the same, without a call for each step
             _, at = self._done(number, level)
         if level == FULL and p.log.synced < at:
             p.settle(at)
+        return None
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
@@ -280,17 +289,29 @@ class Consuming(Side):
         p.applied(offset, 1, now, level)
         return None, offset
 
-    def done_many(self, leases: Iterable[Lease | int], *, durability: str | None = None) -> list[JournalError | None]:
-        """Finish many leases with one record; None or the error of each, in order."""
+    def done_many(
+        self,
+        leases: Iterable[Lease | int],
+        *,
+        next: Iterable[Put | None] | None = None,
+        durability: str | None = None,
+    ) -> list[PutResult | JournalError | None]:
+        """
+        Finish many leases with one record; None or the error of each, in order.
+
+        `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
+        """
         tokens = [_number(lease) for lease in listed(leases, "done_many")]
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
+        if next is not None:
+            return done_with(self, tokens, listed(next, "next"), durability)
         p = self._p
         level = p.level_of(durability, p.level)
 
-        def make() -> tuple[list[JournalError | None], int]:
+        def make() -> tuple[list[PutResult | JournalError | None], int]:
             now = p.enter()
-            results: list[JournalError | None] = []
+            results: list[PutResult | JournalError | None] = []
             items: list[Any] = []
             seen: set[int] = set()
             by_token, finished = p.state.leases.by_token, p.state.finished.tokens
@@ -390,45 +411,3 @@ class Consuming(Side):
             return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
 
         p.change(level, make)
-
-    def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
-        """Let the buried entry with this key (the last one) wait again, due now."""
-        raw = key_bytes(key)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[PutResult, int]:
-            now = p.enter()
-            name, buried = self._buried(key, raw)
-            found = self._find(key, raw, now)
-            if found.row is not None:
-                raise KeyExists(
-                    f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other"
-                )
-            row = life.retry(buried, found.slot, now, p.log.next_offset)
-            effect = fx.Retry(name, row.primary, encode_row(row))
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
-            priority, date = place(row.primary)
-            return PutResult("retried", cursor_of(at), row.version, date, priority), at
-
-        return p.change(level, make)
-
-    def discard(self, key: UserKey, *, durability: str | None = None) -> None:
-        """Delete the buried entry with this key (the last one)."""
-        raw = key_bytes(key)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[None, int]:
-            now = p.enter()
-            effect = fx.Unbury(self._buried(key, raw)[0], key)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-        p.change(level, make)
-
-    def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        for name, value in reversed(self._p.state.buried_of(raw)):
-            buried = self._p.state.buried(name, value)
-            if buried.row.key == key:
-                return name, buried
-        raise NotFound(f"there is no buried entry with the key {key!r}")

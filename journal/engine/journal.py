@@ -19,8 +19,9 @@ from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.core.views import Entry, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
+from journal.engine.burials import Burials
 from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
@@ -41,7 +42,7 @@ from journal.engine.worker import Working
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Loading, Picking, Working, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
@@ -140,14 +141,6 @@ class Journal(Producing, Loading, Picking, Working, Reading, Following, Rotating
             held = [each for each in found if each.deadline > now]
             held.sort(key=lambda h: (h.deadline, h.token))
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
-
-    def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
-        p = self._p
-        with p.lock:
-            p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
 
     # -- what people must look at -------------------------------------------------------------------------------------
 

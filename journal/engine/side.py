@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from journal.core import life
 from journal.core.keys import UserKey
+from journal.core.rows import pack_data
+from journal.engine.arguments import Checked, Pack, checked
 from journal.engine.pipeline import Pipeline
 from journal.engine.timers import expire, lose
 
@@ -16,6 +18,9 @@ class Side:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
         self.name = pipeline.name
+        self._pack: Pack = pack_data
+        self._checked: Checked = checked
+        """How the data of puts comes: as values."""
 
     def _find(self, key: UserKey, raw: bytes, now: int) -> life.Found:
         """What is stored of a key; a lease on it that is over ends first, and an entry that has expired goes."""

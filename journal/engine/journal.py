@@ -38,10 +38,11 @@ from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
 from journal.engine.staging import Staging
 from journal.engine.timers import Timers
+from journal.engine.worker import Working
 from journal.errors import Invalid, NotFound
 
 
-class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
@@ -134,9 +135,10 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
             consumer_name(consumer)
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             leases = p.state.leases
-            held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
+            found = leases.by_token.values() if consumer is None else leases.of(consumer)
+            held = [each for each in found if each.deadline > now]
             held.sort(key=lambda h: (h.deadline, h.token))
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
 
@@ -209,7 +211,7 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
         """Counters and sizes, cheap to read."""
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             state = p.state
             return {
                 "entries": state.size(),
@@ -230,10 +232,11 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
                 "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),
-                "leases_lost": self._timers.lost,
-                "buried_by_timeouts": self._timers.buried,
-                "expired": self._timers.expired,
-                "next_due": state.next_due(p.time.now()),
+                "leases_lost": p.tally.leases_lost,
+                "buried_by_timeouts": p.tally.buried_by_timeouts,
+                "expired": p.tally.expired,
+                "next_due": state.next_due(now),
+                "timers_behind_ms": max(0, now - p.timer_at),
             }
 
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
+from journal.core.tally import Tally
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
@@ -41,6 +42,7 @@ from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
+from journal.engine.steps import PAUSE_S
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
@@ -71,8 +73,7 @@ class Pipeline:
         sync_s: float,
         map_bytes: int,
     ) -> None:
-        self.name = name
-        self.top = top
+        self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
         self.settings = settings
@@ -92,8 +93,9 @@ class Pipeline:
         """Since the last checkpoint."""
         self.next_token = opening << 40
         self.timer_at = 0
-        self.tick: Callable[[int], None] = lambda now: None
-        """Set by the timers: does what is due and sets `timer_at`."""
+        self.tick: Callable[[int], int] = lambda now: 0
+        """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
+        self.tally = Tally()
         self.full_requested = -1
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
@@ -349,7 +351,7 @@ class Pipeline:
         if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
-                self._alarm.set(self.timer_at, min(seconds, TIMER_MAX_S))
+                self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
 
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""

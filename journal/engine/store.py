@@ -49,6 +49,7 @@ from journal.engine.opening import Opening
 from journal.engine.peers import Peers
 from journal.engine.place import prepare
 from journal.engine.staging import Staging
+from journal.engine.steps import catch_up
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 
 if TYPE_CHECKING:
@@ -402,11 +403,7 @@ class Store:
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):
-            p = journal._p
-            with p.lock:
-                if p.trouble is None:
-                    p.enter()
-                    p.due.notify_all()
+            catch_up(journal._p)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""

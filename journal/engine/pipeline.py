@@ -76,9 +76,8 @@ class Pipeline:
         self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
-        self.settings = settings
-        self.time, self.keeper = time, keeper
-        self.level, self.claim_level = level, claim_level
+        self.settings, self.time, self.keeper = settings, time, keeper
+        self.level, self.claim_level, self.map_bytes = level, claim_level, map_bytes
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
@@ -103,7 +102,6 @@ class Pipeline:
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
         self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
-        self.map_bytes = map_bytes
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")

@@ -140,12 +140,11 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
 
     def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
+        """The entries that were given up on, in the order of burial."""
         p = self._p
         with p.lock:
             p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
+            return [buried_of(p.state.buried(name, value)) for name, value in sorted(p.state.rows(b"buried"))]
 
     # -- what people must look at -------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from journal.core.buckets import Range
@@ -29,21 +31,29 @@ class Row:
     deadline: int = 0
     token: int = 0
     successor: Row | None = None
+    turn: int = 0
+    """Where in the log it got its place."""
 
     @property
     def place(self) -> tuple[int, int]:
         return self.priority, self.date
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.priority, self.date, self.turn
 
-def merged(old: Row, new: Row) -> Row:
-    """Seed 004's table, with the cap on postponing."""
+
+def merged(old: Row, new: Row, turn: int) -> Row:
+    """Seed 004's table, with the cap on postponing; `turn` is that of this change."""
     date = max(old.date, new.date)
     if date > old.date:
         date = max(old.date, min(date, old.insertion + POSTPONE_MAX))
+    place = min(old.priority, new.priority), date
     return replace(
         old,
         data=new.data,
-        priority=min(old.priority, new.priority),
+        priority=place[0],
+        turn=old.turn if place == old.place else new.turn if place == new.place else turn,
         date=date,
         expiration=0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration),
         accepted=max(old.accepted, new.accepted),
@@ -59,8 +69,11 @@ class Model:
     buried: list[Row] = field(default_factory=list)
     finished: set[int] = field(default_factory=set)
     flags: int = 0
+    turns: Iterator[int] = field(default_factory=lambda: count(1))
+    """As the log's offsets do, they grow with each change."""
 
     def put(self, new: Row) -> str:
+        new.turn = next(self.turns)
         row = self.rows.get(new.key)
         if row is None:
             self.rows[new.key] = new
@@ -69,14 +82,14 @@ class Model:
         if new.accepted < last.accepted:
             return "ignored"
         if not row.token:
-            self.rows[new.key] = merged(row, new)
+            self.rows[new.key] = merged(row, new, new.turn)
             return "merged"
-        row.successor = new if row.successor is None else merged(row.successor, new)
+        row.successor = new if row.successor is None else merged(row.successor, new, new.turn)
         return "queued"
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
-        """Whom a claim may get, in order of work; equals in place are equals."""
-        waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
+        """Whom a claim gets, in order of work."""
+        waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.order)
         if part is not None:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
@@ -85,7 +98,7 @@ class Model:
         """The lease ended badly: the row waits, its successor merged in."""
         successor, row.successor, row.token, row.deadline = row.successor, None, 0, 0
         if successor is not None:
-            self.rows[row.key] = merged(row, successor)
+            self.rows[row.key] = merged(row, successor, next(self.turns))
 
     def finish(self, row: Row) -> None:
         """The entry is gone; its successor takes its place."""
@@ -95,7 +108,7 @@ class Model:
 
     def tick(self, now: int) -> None:
         """What happens by itself."""
-        for row in list(self.rows.values()):
+        for row in sorted(self.rows.values(), key=lambda r: (r.deadline, r.token)):
             if row.token and row.deadline <= now:
                 if row.successor is None and not (row.expiration and row.expiration <= now):
                     row.timeouts += 1

@@ -43,19 +43,24 @@ class Row:
         return self.priority, self.date, self.turn
 
 
-def merged(old: Row, new: Row, turn: int) -> Row:
-    """Seed 004's table, with the cap on postponing; `turn` is that of this change."""
-    date = max(old.date, new.date)
+def merged(old: Row, new: Row, turn: int, preset: str = "merge") -> Row:
+    """Seed 004's table and the presets beside it, with the cap on postponing; `turn` is that of this change."""
+    if preset == "keep":
+        return replace(old, accepted=max(old.accepted, new.accepted))
+    insertion = new.insertion if preset == "replace" else old.insertion
+    date = max(old.date, new.date) if preset == "merge" else new.date
     if date > old.date:
-        date = max(old.date, min(date, old.insertion + POSTPONE_MAX))
-    place = min(old.priority, new.priority), date
+        date = max(old.date, min(date, insertion + POSTPONE_MAX))
+    expiration = 0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration)
+    place = new.priority if preset == "replace" else min(old.priority, new.priority), date
     return replace(
         old,
         data=new.data,
         priority=place[0],
         turn=old.turn if place == old.place else new.turn if place == new.place else turn,
         date=date,
-        expiration=0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration),
+        insertion=insertion,
+        expiration=new.expiration if preset == "replace" else expiration,
         accepted=max(old.accepted, new.accepted),
         timeouts=0,
     )
@@ -69,6 +74,7 @@ class Model:
     buried: list[Row] = field(default_factory=list)
     finished: set[int] = field(default_factory=set)
     flags: int = 0
+    preset: str = "merge"
     turns: Iterator[int] = field(default_factory=lambda: count(1))
     """As the log's offsets do, they grow with each change."""
 
@@ -81,10 +87,12 @@ class Model:
         last = row.successor or row
         if new.accepted < last.accepted:
             return "ignored"
+        if self.preset == "keep" and (row.successor is not None or not row.token):
+            return "ignored"
         if not row.token:
-            self.rows[new.key] = merged(row, new, new.turn)
+            self.rows[new.key] = merged(row, new, new.turn, self.preset)
             return "merged"
-        row.successor = new if row.successor is None else merged(row.successor, new, new.turn)
+        row.successor = new if row.successor is None else merged(row.successor, new, new.turn, self.preset)
         return "queued"
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
@@ -94,11 +102,15 @@ class Model:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
 
-    def free(self, row: Row) -> None:
-        """The lease ended badly: the row waits, its successor merged in."""
+    def free(self, row: Row, now: int) -> None:
+        """The lease ended badly: the row waits, its successor merged in, its failures counted on; or it has expired."""
         successor, row.successor, row.token, row.deadline = row.successor, None, 0, 0
-        if successor is not None:
-            self.rows[row.key] = merged(row, successor, next(self.turns))
+        if successor is None:
+            return
+        if 0 < row.expiration <= now:
+            self.rows[row.key] = successor
+        else:
+            self.rows[row.key] = replace(merged(row, successor, next(self.turns), self.preset), timeouts=row.timeouts)
 
     def finish(self, row: Row) -> None:
         """The entry is gone; its successor takes its place."""
@@ -110,13 +122,13 @@ class Model:
         """What happens by itself."""
         for row in sorted(self.rows.values(), key=lambda r: (r.deadline, r.token)):
             if row.token and row.deadline <= now:
-                if row.successor is None and not (row.expiration and row.expiration <= now):
+                if not 0 < row.expiration <= now:
                     row.timeouts += 1
                     if row.timeouts > TIMEOUTS_MAX:
                         self.bury(row)
                         self.flags += 1
                         continue
-                self.free(row)
+                self.free(row, now)
         for row in list(self.rows.values()):
             if not row.token and row.expiration and row.expiration <= now:
                 del self.rows[row.key]

@@ -1,5 +1,5 @@
 """
-The consuming side of a journal: claim, done, extend, release, bury, work.
+The consuming side of a journal: claim, done, extend, release, bury. Work is in journal.engine.worker.
 
 What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
 for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
@@ -7,9 +7,8 @@ for its sync waits for it too. A claim itself is answered once its record is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from threading import Event
 from typing import Any
 
 from journal.core import effects as fx
@@ -31,7 +30,7 @@ from journal.engine.order import Order
 from journal.engine.pipeline import Pipeline
 from journal.engine.recurrence import done_with
 from journal.engine.side import Side
-from journal.engine.worker import work
+from journal.engine.steps import PASS_MAX, PASSED
 from journal.errors import Invalid, JournalError, Refused
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -55,6 +54,8 @@ class Consuming(Side):
     """The last name that was checked."""
     _part: Range | None = None
     """The last range that was checked, and is not all buckets."""
+    _passed = 0
+    """Expired entries over which the claim that is being made has passed."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
@@ -78,10 +79,14 @@ class Consuming(Side):
             if buckets is not self._part:
                 part = part_of(buckets, self._p.settings)
                 if part is None:
-                    return self._claim_one(consumer, lease, durability, is_idle=True)
+                    return self.claim(consumer=consumer, lease=lease, durability=durability)
                 self._part = part
-            return claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)
-        return self._claim_one(consumer, lease, durability, is_idle=True)
+            while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+                pass
+            return taken
+        while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
+            pass
+        return taken
 
     def claim_many(
         self,
@@ -95,12 +100,15 @@ class Consuming(Side):
         """Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others."""
         if type(n) is not int or not 1 <= n <= GROUP_MAX:
             raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
-        return self._claim(n, consumer, lease, durability, part_of(buckets, self._p.settings))
+        part = part_of(buckets, self._p.settings)
+        while (taken := self._claim(n, consumer, lease, durability, part)) is PASSED:
+            pass
+        return taken
 
     def _claim_one(
         self, consumer: str, lease: DurationLike | None, durability: str | None, *, is_idle: bool
     ) -> Lease | None:
-        """The next due entry; what `_claim` does for many."""
+        """The next due entry; what `_claim` does for many. PASSED: to be asked again (steps)."""
         p = self._p
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
@@ -113,6 +121,7 @@ class Consuming(Side):
                 return None
             slow_from = p.settings.slow_from
             row: Row | None = None
+            passed = 0
             while row is None:
                 # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
                 p.is_broken = True
@@ -126,8 +135,12 @@ class Consuming(Side):
                     p.is_broken = False
                     return None
                 if row.expiration and row.expiration <= now:
-                    self._expire(row, now)
-                    row = None
+                    row = None  # left to the timers (timers Y2)
+                    p.flush()
+                    passed += 1
+                    if passed == PASS_MAX:
+                        again: Lease | None = PASSED
+                        return again
                 elif state.leases.worn:
                     row = state.counted(row)
             deadline = now + duration
@@ -172,11 +185,12 @@ class Consuming(Side):
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
             if p.state.is_paused:
                 return []
+            self._passed = 0
             rows = self._take(order, n, now, p.settings.slow_from)
-            if not rows:
+            if not rows and self._passed < PASS_MAX:
                 rows = self._take(order, n, now, 256)
             if not rows:
-                return []
+                return [] if self._passed < PASS_MAX else PASSED
             held, offset = self._lend(rows, consumer, now, now + duration, level)
             settle_at = offset + len(held) - 1 if level == FULL else -1
             if p.log.synced < p.full_requested:
@@ -187,10 +201,10 @@ class Consuming(Side):
         return [made(self, h, row) for h, row in zip(held, rows, strict=True)]
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
-        """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""
+        """Up to `n` due entries, taken out of an order; fewer when it has passed over PASS_MAX that have expired."""
         p = self._p
         rows: list[Row] = []
-        while len(rows) < n:
+        while len(rows) < n and self._passed < PASS_MAX:
             # Until their leases are written, an interrupt or an error would lose what was taken out of the order.
             p.is_broken = True
             items = p.state.take(order, n - len(rows), now, below)
@@ -208,8 +222,7 @@ class Consuming(Side):
         for primary, value in items:
             row = state.row(primary, value)
             if row.expiration and row.expiration <= now:
-                self._expire(row, now)
-                p.is_broken = True
+                self._passed += 1  # left to the timers (timers Y2)
             else:
                 rows.append(state.counted(row) if state.leases.worn else row)
         return rows
@@ -402,29 +415,3 @@ class Consuming(Side):
             return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
 
         p.change(level, make)
-
-    def work(
-        self,
-        *,
-        consumer: str = "",
-        lease: DurationLike | None = None,
-        stop: Event | None = None,
-        buckets: Range | None = None,
-    ) -> Iterator[Lease]:
-        """
-        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps on the timer, does not poll.
-
-        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
-        slow entry (`slow_from`) comes only in a round that found nothing else.
-        """
-        if stop is not None and not isinstance(stop, Event):
-            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
-        consumer_name(consumer)
-        if lease is not None:
-            lease_ms(lease)
-        return work(self, consumer, lease, stop, part_of(buckets, self._p.settings))
-
-    def wake(self) -> None:
-        """Have sleeping workers look around, e.g. after their `stop` was set."""
-        with self._p.lock:
-            self._p.due.notify_all()

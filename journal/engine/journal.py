@@ -39,10 +39,11 @@ from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
 from journal.engine.staging import Staging
 from journal.engine.timers import Timers
+from journal.engine.worker import Working
 from journal.errors import Invalid, NotFound, Refused
 
 
-class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating):
+class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
@@ -69,7 +70,7 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
                 self._p.checkpoints.look_at_settings()
             self._p.generations.schedule()
             self._p.look_at_settings()
-            self._p.hold_log()
+            self._p.retention.hold()
 
     def now(self) -> int:
         """The engine's time, by which entries fall due and leases end; in ms since the epoch."""
@@ -135,9 +136,10 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
             consumer_name(consumer)
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             leases = p.state.leases
-            held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
+            found = leases.by_token.values() if consumer is None else leases.of(consumer)
+            held = [each for each in found if each.deadline > now]
             held.sort(key=lambda h: (h.deadline, h.token))
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
 
@@ -239,7 +241,7 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
         """Counters and sizes, cheap to read."""
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             state = p.state
             pause = pause_in(state.active)
             return {
@@ -261,10 +263,11 @@ class Journal(Producing, Loading, Picking, Burials, Reading, Following, Rotating
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
                 "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),
-                "leases_lost": self._timers.lost,
-                "buried_by_timeouts": self._timers.buried,
-                "expired": self._timers.expired,
-                "next_due": state.next_due(p.time.now()),
+                "leases_lost": p.tally.leases_lost,
+                "buried_by_timeouts": p.tally.buried_by_timeouts,
+                "expired": p.tally.expired,
+                "next_due": state.next_due(now),
+                "timers_behind_ms": max(0, now - p.timer_at),
                 "paused": None if pause is None else {"reason": pause[0], "since": pause[1]},
             }
 

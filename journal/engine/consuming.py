@@ -23,7 +23,7 @@ from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
 from journal.engine.building import enter_in
-from journal.engine.claiming import claim_one_in
+from journal.engine.claiming import claim_one_in, lend
 from journal.engine.commit import Kind
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
@@ -34,6 +34,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
 from journal.engine.worker import work
 from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 Decide = Callable[[Held, int, int], fx.Effect]
@@ -49,6 +50,7 @@ def _number(lease: Lease | int) -> int:
     raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
 
 
+@shielded
 class Consuming(Side):
     """The verbs of consumers."""
 
@@ -62,6 +64,7 @@ class Consuming(Side):
         self._made: Callable[[Consuming, Held, Row], Lease] = Lease
         """What claims hand out."""
 
+    @exposed
     def claim(
         self,
         *,
@@ -107,50 +110,55 @@ class Consuming(Side):
             self._consumer = consumer_name(consumer)
         duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
-        with p.lock:
-            now = p.enter_unflushed()
-            state = p.state
-            slow_from = p.settings.slow_from
-            row: Row | None = None
-            while row is None:
-                # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
-                p.is_broken = True
-                if state.pending:
-                    row = state.take_pending(now, slow_from)
-                if row is None:
-                    p.flush()
+        is_up = shield_up()
+        try:
+            with p.lock:
+                now = p.enter_unflushed()
+                state = p.state
+                slow_from = p.settings.slow_from
+                row: Row | None = None
+                while row is None:
+                    # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
                     p.is_broken = True
-                    row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
-                if row is None:
-                    p.is_broken = False
-                    return None
-                if row.expiration and row.expiration <= now:
-                    self._expire(row, now)
-                    row = None
-                elif state.leases.worn:
-                    row = state.counted(row)
-            deadline = now + duration
-            items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
-            effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
-            p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
-            try:
-                offset = p.append(effect, 1, now, level, is_essential=True)
-            except JournalError:
-                if not p.is_broken:  # refused: the entry goes back into the order
-                    state.order.returned(row.primary, len(state.leases))
-                raise
-            try:
-                held = state.claim_one(effect, row, offset)
-            except LmdbError as e:
-                raise p.misapplied(e) from e
-            p.applied(offset, 1, now, level)
-            if deadline < p.timer_at:
-                p.timer_soon(deadline)
-            settle_at = offset if level == FULL else -1
-            if p.log.synced < p.full_requested and p.must_settle(row.at):
-                settle_at = max(settle_at, row.at)
-        if settle_at >= 0:
-            p.settle(settle_at)
+                    if state.pending:
+                        row = state.take_pending(now, slow_from)
+                    if row is None:
+                        p.flush()
+                        p.is_broken = True
+                        row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
+                    if row is None:
+                        p.is_broken = False
+                        return None
+                    if row.expiration and row.expiration <= now:
+                        self._expire(row, now)
+                        row = None
+                    elif state.leases.worn:
+                        row = state.counted(row)
+                deadline = now + duration
+                items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
+                effect = _new(fx.Claim, (consumer, now, deadline, p.next_token, items))
+                p.next_token += 1  # before the record: an interrupt may waste a token, never use one twice
+                try:
+                    offset = p.append(effect, 1, now, level, is_essential=True)
+                except JournalError:
+                    if not p.is_broken:  # refused: the entry goes back into the order
+                        state.order.returned(row.primary, len(state.leases))
+                    raise
+                try:
+                    held = state.claim_one(effect, row, offset)
+                except LmdbError as e:
+                    raise p.misapplied(e) from e
+                p.applied(offset, 1, now, level)
+                if deadline < p.timer_at:
+                    p.timer_soon(deadline)
+                settle_at = offset if level == FULL else -1
+                if p.log.synced < p.full_requested and p.must_settle(row.at):
+                    settle_at = max(settle_at, row.at)
+            if settle_at >= 0:
+                p.settle(settle_at)
+        finally:
+            if is_up:
+                shield_down()
         made = self._made
         return made(self, held, row)
 
@@ -174,7 +182,7 @@ class Consuming(Side):
                 rows = self._take(order, n, now, 256)
             if not rows:
                 return []
-            held, offset = self._lend(rows, consumer, now, now + duration, level)
+            held, offset = lend(self, rows, consumer, now, now + duration, level)
             settle_at = offset + len(held) - 1 if level == FULL else -1
             if p.log.synced < p.full_requested:
                 settle_at = max([settle_at, *(row.at for row in rows if p.must_settle(row.at))])
@@ -211,44 +219,24 @@ class Consuming(Side):
                 rows.append(state.counted(row) if state.leases.worn else row)
         return rows
 
-    def _lend(self, rows: list[Row], consumer: str, start: int, deadline: int, level: int) -> tuple[list[Held], int]:
-        p = self._p
-        items: list[Any] = []
-        for primary, _, _, _, _, version, timeouts, _, key, _ in rows:
-            items += (primary, key, version + 1, timeouts)
-        effect = _new(fx.Claim, (consumer, start, deadline, p.next_token, items))
-        p.next_token += len(rows)  # before the record: an interrupt may waste tokens, never use one twice
-        held: list[Held] = []
-        try:
-            offset = p.write(
-                effect,
-                len(rows),
-                start,
-                level,
-                lambda at: held.extend(p.state.claim(effect, at, rows)),
-                is_essential=True,
-            )
-        except JournalError:
-            if not p.is_broken:  # refused: the entries go back into the order
-                for row in rows:
-                    p.state.order.returned(row.primary, len(p.state.leases))
-            raise
-        if deadline < p.timer_at:
-            p.timer_soon(deadline)
-        return held, offset
-
+    @exposed
     def done(self, token: int | Lease, *, durability: str | None = None) -> None:
         """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
         number = token if type(token) is int else _number(token)
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        if level == FULL and p.commit.io.locked():
-            p.change(level, self._done, number, level, kind=Kind.SHORT)
-            return
-        with p.lock:  # the same, without a call for each step
-            _, at = self._done(number, level)
-        if level == FULL and p.log.synced < at:
-            p.settle(at)
+        is_up = shield_up()
+        try:
+            if level == FULL and p.commit.io.locked():
+                p.change(level, self._done, number, level, kind=Kind.SHORT)
+                return
+            with p.lock:  # the same, without a call for each step
+                _, at = self._done(number, level)
+            if level == FULL and p.log.synced < at:
+                p.settle(at)
+        finally:
+            if is_up:
+                shield_down()
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
@@ -267,6 +255,7 @@ class Consuming(Side):
         p.applied(offset, 1, now, level)
         return None, offset
 
+    @exposed
     def done_many(self, leases: Iterable[Lease | int], *, durability: str | None = None) -> list[JournalError | None]:
         """Finish many leases with one record; None or the error of each, in order."""
         tokens = [_number(lease) for lease in listed(leases, "done_many")]
@@ -296,7 +285,8 @@ class Consuming(Side):
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
             return results, p.log.next_offset - 1
 
-        return p.change(level, make)
+        with SHIELD:
+            return p.change(level, make)
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:
@@ -420,6 +410,7 @@ class Consuming(Side):
                 return name, buried
         raise NotFound(f"there is no buried entry with the key {key!r}")
 
+    @exposed
     def work(
         self,
         *,

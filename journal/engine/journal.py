@@ -38,8 +38,10 @@ from journal.engine.rotating import Rotating
 from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.errors import Invalid, NotFound
+from journal.shield import exposed, shield_down, shield_up, shielded
 
 
+@shielded
 class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
@@ -84,6 +86,7 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
+    @exposed
     def get(self, key: UserKey) -> Entry | None:
         """The entry with this key, or None."""
         found = self._row(key, key_bytes(key))
@@ -92,16 +95,21 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
     def _row(self, key: UserKey, raw: bytes) -> tuple[Row, str, int] | None:
         """The entry with this key as it is stored, its status, and when its lease began."""
         p = self._p
-        with p.lock:
-            now = p.enter()
-            found = p.state.find(key, raw)
-            row = found.row
-            if row is None or (row.expiration and row.expiration <= now and not found.is_processing):
-                return None
-            held = p.state.leases.by_primary.get(row.primary)
-            must_settle = p.must_settle(row.at)
-        if must_settle:
-            p.settle(row.at)
+        is_up = shield_up()
+        try:
+            with p.lock:
+                now = p.enter()
+                found = p.state.find(key, raw)
+                row = found.row
+                if row is None or (row.expiration and row.expiration <= now and not found.is_processing):
+                    return None
+                held = p.state.leases.by_primary.get(row.primary)
+                must_settle = p.must_settle(row.at)
+            if must_settle:
+                p.settle(row.at)
+        finally:
+            if is_up:
+                shield_down()
         return (row, "W", 0) if held is None else (row, "P", held.start)
 
     def scan(

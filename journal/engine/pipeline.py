@@ -41,6 +41,7 @@ from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
+from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
@@ -80,7 +81,7 @@ class Pipeline:
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
-        self.followers: tuple[threading.Event, ...] = ()
+        self.followers: tuple[Latch, ...] = ()
         """Set when there may be more to read in the log."""
         self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""

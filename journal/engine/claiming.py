@@ -6,9 +6,8 @@ The two are apart so that a claim over all has no test for the other in its way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from journal.core import effects as fx
 from journal.core.buckets import Range
 from journal.core.rows import Row
 from journal.core.times import DurationLike
@@ -17,18 +16,14 @@ from journal.engine.bucketindex import is_complete
 from journal.engine.building import enter_in
 from journal.engine.inrange import InRange
 from journal.engine.lease import Lease
-from journal.engine.leases import Held
 from journal.engine.levels import FULL
-from journal.errors import JournalError
+from journal.engine.steps import PASS_MAX, PASSED
 from journal.shield import whole
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
 
-_new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
-
-@whole
 def claim_one_in(
     side: Consuming,
     part: Range,
@@ -38,7 +33,7 @@ def claim_one_in(
     *,
     is_idle: bool,
 ) -> Lease | None:
-    """The next due entry of a range, under a lease; None when nothing is due."""
+    """The next due entry of a range, under a lease; None when nothing is due; PASSED: to be asked again (steps)."""
     p = side._p
     if consumer != side._consumer:
         side._consumer = consumer_name(consumer)
@@ -46,10 +41,11 @@ def claim_one_in(
     level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
     with p.lock:
         now, order = enter_in(p, part)
+        side._passed = 0
         row = _take(side, order, now, is_idle)
         if row is None:
-            return None
-        (held,), offset = lend(side, [row], consumer, now, now + duration, level)
+            return None if side._passed < PASS_MAX else PASSED
+        (held,), offset = side._lend([row], consumer, now, now + duration, level)
         settle_at = offset if level == FULL else -1
         if p.log.synced < p.full_requested and p.must_settle(row.at):
             settle_at = max(settle_at, row.at)
@@ -59,7 +55,7 @@ def claim_one_in(
 
 
 def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | None:
-    """The next due entry, taken out of its order; those that expired unseen go on the way."""
+    """The next due entry, taken out of its order; those that have expired are left to the timers (timers Y2)."""
     p = side._p
     state = p.state
     while True:
@@ -69,41 +65,14 @@ def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | Non
         if row is None:
             p.is_broken = False
         elif row.expiration and row.expiration <= now:
-            side._expire(row, now)
-            continue
+            side._passed += 1
+            if side._passed < PASS_MAX:
+                continue
+            p.is_broken = False
+            return None
         elif state.leases.worn:
             row = state.counted(row)
         return row
-
-
-def lend(
-    side: Consuming, rows: list[Row], consumer: str, start: int, deadline: int, level: int
-) -> tuple[list[Held], int]:
-    """Write leases over entries that were taken out of an order; under the lock. They, and the first offset."""
-    p = side._p
-    items: list[Any] = []
-    for primary, _, _, _, _, version, timeouts, _, key, _ in rows:
-        items += (primary, key, version + 1, timeouts)
-    effect = _new(fx.Claim, (consumer, start, deadline, p.next_token, items))
-    p.next_token += len(rows)  # before the record: an interrupt may waste tokens, never use one twice
-    held: list[Held] = []
-    try:
-        offset = p.write(
-            effect,
-            len(rows),
-            start,
-            level,
-            lambda at: held.extend(p.state.claim(effect, at, rows)),
-            is_essential=True,
-        )
-    except JournalError:
-        if not p.is_broken:  # refused: the entries go back into the order
-            for row in rows:
-                p.state.order.returned(row.primary, len(p.state.leases))
-        raise
-    if deadline < p.timer_at:
-        p.timer_soon(deadline)
-    return held, offset
 
 
 def is_indexed(side: Consuming) -> bool:

@@ -10,7 +10,6 @@ from journal.core import life
 from journal.core.keys import UserKey, key_bytes
 from journal.core.times import DurationLike
 from journal.engine.arguments import consumer_name, lease_ms, version_number
-from journal.engine.claiming import lend
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
@@ -44,7 +43,7 @@ class Picking(Consuming):
         with p.lock:
             now = p.enter()
             row = life.claimable(self._find(key, raw, now), key, version, now)
-            (held,), offset = lend(self, [row], consumer, now, now + duration, level)
+            (held,), offset = self._lend([row], consumer, now, now + duration, level)
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:
             p.settle(settle_at)

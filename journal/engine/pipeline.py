@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
+from journal.core.tally import Tally
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
@@ -30,6 +31,7 @@ from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.due import Due
+from journal.engine.files import storage_error
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Alarm, Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
@@ -40,6 +42,7 @@ from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
+from journal.engine.steps import PAUSE_S
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 from journal.shield import Latch
 
@@ -71,13 +74,11 @@ class Pipeline:
         sync_s: float,
         map_bytes: int,
     ) -> None:
-        self.name = name
-        self.top = top
+        self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
-        self.settings = settings
-        self.time, self.keeper = time, keeper
-        self.level, self.claim_level = level, claim_level
+        self.settings, self.time, self.keeper = settings, time, keeper
+        self.level, self.claim_level, self.map_bytes = level, claim_level, map_bytes
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
@@ -92,8 +93,9 @@ class Pipeline:
         """Since the last checkpoint."""
         self.next_token = opening << 40
         self.timer_at = 0
-        self.tick: Callable[[int], None] = lambda now: None
-        """Set by the timers: does what is due and sets `timer_at`."""
+        self.tick: Callable[[int], int] = lambda now: 0
+        """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
+        self.tally = Tally()
         self.full_requested = -1
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
@@ -101,7 +103,6 @@ class Pipeline:
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
         self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
-        self.map_bytes = map_bytes
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
@@ -226,6 +227,7 @@ class Pipeline:
             self.trouble = error
             self.tell()
             self.consumers.wake()
+            self.keeper.after(0, self._tick_later)  # wakes all who sleep
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -337,10 +339,6 @@ class Pipeline:
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
         self.log.encode = encoder_of(self, self.log.namespace)
 
-    def hold_log(self) -> None:
-        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = self.retention.keep_from()
-
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""
         if date < self.timer_at:
@@ -352,7 +350,7 @@ class Pipeline:
         if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
-                self._alarm.set(self.timer_at, min(seconds, TIMER_MAX_S))
+                self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
 
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
@@ -420,12 +418,16 @@ class Pipeline:
     def reload(self) -> None:
         """Throw the open transaction away and replay the log into a new one (P2)."""
         log.warning("reload journal=%s", self.name)
+        self.is_broken = True
         try:
             self.log.flush()
             for rows in self.state.generations:
                 rows.file.restart()
             # A record that was written just before an interrupt stands, although nobody was told.
             self.log.resume(self._replay()[1])
+        except (OSError, StoreFull) as e:
+            # The log has it all: the next caller begins with it once more, and goes on when there is room.
+            raise storage_error(e, "cannot read the log again") if isinstance(e, OSError) else e from e
         except StorageError as e:
             self.commit.fail(StoreFailed(f"journal {self.name} could not be reloaded: {e}. Reopen the store"))
             raise
@@ -446,4 +448,4 @@ class Pipeline:
             if self.trouble is None:
                 self.enter()
                 self.arm()
-                self.due.notify_all()
+            self.due.notify_all()

@@ -91,8 +91,7 @@ class Pipeline:
         """What is in memory may not be what the log says; true only between two lines, or after an interrupt (P2)."""
         self.changes = 0
         """Since the last checkpoint."""
-        self.next_token = opening << 40
-        self.timer_at = 0
+        self.next_token, self.timer_at = opening << 40, 0
         self.tick: Callable[[int], int] = lambda now: 0
         """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
         self.tally = Tally()

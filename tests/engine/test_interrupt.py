@@ -240,8 +240,11 @@ def test_a_signal_at_any_call_leaves_the_store_whole(tmp_path: Path, crashed: Co
 @pytest.mark.parametrize("step", range(1, 60, 3))
 def test_an_interrupted_open_leaves_nothing_open(tmp_path: Path, step: int) -> None:
     """The store can be opened again at once, in the same process, and closed."""
+    opened: list[journal.Store] = []
     for number in (step, step * 20):
-        on_call(number, lambda: journal.open(tmp_path / "store").close())
+        on_call(number, lambda: opened.append(journal.open(tmp_path / "store")))
+        for each in opened:
+            each.close()
         again = journal.open(tmp_path / "store")
         again.journal("pages").put("x")
         assert again.check() == []

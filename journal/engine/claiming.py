@@ -18,6 +18,7 @@ from journal.engine.inrange import InRange
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
 from journal.engine.steps import PASS_MAX, PASSED
+from journal.shield import whole
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
@@ -81,6 +82,7 @@ def is_indexed(side: Consuming) -> bool:
     return is_complete(side._p.state.generations)
 
 
+@whole
 def index(side: Consuming, buckets: Range) -> None:
     """Make the index by bucket, for claims to come."""
     p = side._p

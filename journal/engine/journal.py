@@ -41,8 +41,10 @@ from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.engine.worker import Working
 from journal.errors import Invalid, NotFound, Refused
+from journal.shield import exposed, shield_down, shield_up, shielded
 
 
+@shielded
 class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
@@ -87,9 +89,16 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
+    @exposed
     def get(self, key: UserKey) -> Entry | None:
         """The entry with this key, or None."""
-        found = self._row(key, key_bytes(key))
+        raw = key_bytes(key)
+        is_up = shield_up()
+        try:
+            found = self._row(key, raw)
+        finally:
+            if is_up:
+                shield_down()
         return None if found is None else entry_of(*found)
 
     def _row(self, key: UserKey, raw: bytes) -> tuple[Row, str, int] | None:

@@ -14,8 +14,10 @@ from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
 from journal.errors import Paused
+from journal.shield import shielded
 
 
+@shielded
 class Picking(Consuming):
     """The verbs of consumers, and those that name an entry."""
 

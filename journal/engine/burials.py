@@ -12,8 +12,10 @@ from journal.core.rows import BuriedRow, encode_row, place
 from journal.core.views import Buried, PutResult, buried_of
 from journal.engine.side import Side
 from journal.errors import KeyExists, NotFound
+from journal.shield import shielded
 
 
+@shielded
 class Burials(Side):
     """The verbs for buried entries."""
 

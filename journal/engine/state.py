@@ -377,6 +377,7 @@ class State(Stored):
             self._unbury(name, at + i)
         for flag in effect.flags:
             self.active.must_delete(flag.encode(), self.active.flags, "flags")
+        self.look_for_pause()
 
     def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
@@ -418,8 +419,10 @@ class State(Stored):
                     self._drop(primary, at + i)
             case fx.Lower(name):
                 self.active.must_delete(name.encode(), self.active.flags, "flags")
+                self.look_for_pause()
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
+                self.look_for_pause()
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Clear():

@@ -35,6 +35,7 @@ from journal.core.rows import (
 )
 from journal.engine.bucketindex import is_complete, share
 from journal.engine.finished import Finished
+from journal.engine.flags import pause_in
 from journal.engine.inrange import InRange
 from journal.engine.leases import Held, Leases
 from journal.engine.once import Once, kept_in
@@ -77,6 +78,8 @@ class Stored:
         self.finished = Finished() if finished is None else finished
         self._has_own_finished = finished is None
         self.once = Once()
+        self.is_paused = False
+        """Whether nothing is handed out (flags G1)."""
         self.generations = generations
         self.use(generations)
         self.taken_from = self.active
@@ -123,6 +126,7 @@ class Stored:
             self.finished.load(self.active)
         self.once.load(self.active)
         self.look_for_expiration()
+        self.look_for_pause()
         share(self.generations, self.generations)
         return place
 
@@ -130,6 +134,10 @@ class Stored:
         """Find out when the next entry expires."""
         first = self.expirations(1)
         self.next_expiration = first[0][0] if first else None
+
+    def look_for_pause(self) -> None:
+        """Find out whether something may be handed out."""
+        self.is_paused = pause_in(self.active) is not None
 
     def _load_lease(self, rows: Rows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:

@@ -75,6 +75,8 @@ class Model:
     finished: set[int] = field(default_factory=set)
     flags: int = 0
     preset: str = "merge"
+    pauses: int = 0
+    """How often it was paused since it was resumed."""
     turns: Iterator[int] = field(default_factory=lambda: count(1))
     """As the log's offsets do, they grow with each change."""
 
@@ -97,6 +99,8 @@ class Model:
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
         """Whom a claim gets, in order of work."""
+        if self.pauses:
+            return []
         waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.order)
         if part is not None:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]

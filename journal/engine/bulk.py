@@ -268,7 +268,7 @@ def _decide_each(
             continue
         found = seen[want.key]
         try:
-            decision = rule(found, row_of(want, found.slot, now, offset), p.settings)
+            decision = rule(found, row_of(want, found, now, offset), p.settings)
         except (Invalid, Refused) as e:
             results[i] = e
             continue

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from journal.core.cursor import base_of
 from journal.engine.log import ROLL_BYTES
 from journal.engine.segments import Place
+from journal.engine.steps import stamp_of
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Checkpoints:
         applied = p.log.end
         if p.state.older:
             p.generations.note_moves()
-        p.state.keep(p.order, applied, p.time.now())
+        p.state.keep(p.order, applied, stamp_of(p))
         try:
             for rows in p.state.older:
                 if rows.is_dirty:

@@ -417,7 +417,7 @@ class Consuming(Side):
         for name, value in reversed(self._p.state.buried_of(raw)):
             buried = self._p.state.buried(name, value)
             if buried.row.key == key:
-                return name, buried
+                return name, buried._replace(row=self._p.state.steps.moved(buried.row))
         raise NotFound(f"there is no buried entry with the key {key!r}")
 
     def work(

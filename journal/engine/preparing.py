@@ -77,6 +77,8 @@ class Prepared(NamedTuple):
     rejected: list[Rejected]
     bytes: int
     """What they take in a record."""
+    began: int
+    """The accepted date of those that have none of their own."""
 
 
 class Bounds(NamedTuple):
@@ -121,7 +123,7 @@ class Preparing:
             slots, primaries = [each[:17] for each in keyed], [each[17:] for each in keyed]
         has_more = b"" in self._places
         return Prepared(
-            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes
+            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes, self._now
         )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:

@@ -23,7 +23,7 @@ class Side:
 
     def _find(self, key: UserKey, raw: bytes, now: int) -> life.Found:
         """What is stored of a key; an entry that expired unseen goes first."""
-        found = self._p.state.find(key, raw)
+        found = self._p.state.find(key, raw, is_change=True)
         row = found.row
         if row is not None and row.expiration and row.expiration <= now and not found.is_processing:
             self._expire(row, now)

@@ -206,9 +206,7 @@ class State(Stored):
         item = self.pending.pop(slot, None)
         if item is not None:
             self.lent[slot] = item
-            home = self.active
-        else:
-            home = self.taken_from
+        home = self.taken_from if item is None else self.active
         return self._begin_lease(effect, 0, row, at, home)
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
@@ -432,6 +430,8 @@ class State(Stored):
                 self.active.must_delete(name.encode(), self.active.flags, "flags")
             case fx.Raise(name, message, date):
                 self._raise(name, message, date)
+            case fx.Step():
+                self.step(effect, at)
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Clear():

@@ -142,7 +142,7 @@ class Store:
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot open {path}") from e
             raise
-        self._end_advance = time.on_advance(self._on_advance)
+        time.open(self._on_advance, self._keeper)
         _open_stores.add(self)
 
     def __enter__(self) -> Store:
@@ -305,6 +305,7 @@ class Store:
             "pid": os.getpid(),
             "opening": self._catalog.opening,
             "clock_steps": self._time.steps,
+            "clock": self._time.statistics(),
             "now": self._time.now(),
             "drift": self._drift(),
             "journals": {
@@ -361,7 +362,7 @@ class Store:
                 return
             self._trouble = StoreClosed(f"the store {self.path} is closed")
             _open_stores.discard(self)
-            self._end_advance()
+            self._time.close()
             try:
                 self._keeper.call(self._close_journals)
             finally:
@@ -405,8 +406,7 @@ class Store:
             p = journal._p
             with p.lock:
                 if p.trouble is None:
-                    p.enter()
-                    p.due.notify_all()
+                    p.look_around()
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""

@@ -194,7 +194,7 @@ class Load(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The wall clock was set: dates that stand for the end or the beginning of a duration move by so many ms (engine steps)."""
+    """The wall clock was set: dates that stand for the end or the beginning of a duration move by so many ms (engine wallclock)."""
 
     by: int
     date: int

@@ -22,6 +22,7 @@ L4  A key that is processing has at most one successor. When the entry goes (don
 L5  A put whose insertion date, as its caller gave it, is older than the last accepted one of its key changes nothing.
 L6  Neither the owner nor expiry touches an entry under an active lease.
 L7  Every accepted change raises the version.
+L8  A put of the same key that comes with `done` is the entry's own continuation: its owner stays and its version goes on.
 """
 
 from __future__ import annotations
@@ -194,13 +195,35 @@ def check_lease(token: int, held_token: int | None, deadline: int, now: int) -> 
         raise LeaseLost(f"the lease {token} ended {now - deadline} ms ago: extend in time or claim with a longer lease")
 
 
-def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
-    """The successor as the entry that takes the place of one that is finished (L4), or nothing."""
+def heir(holding: Holding, offset: int) -> Row | None:
+    """The successor as the entry that takes the place of one that goes (L4), or nothing."""
     successor = holding.successor
     if successor is None:
-        return None, None
-    row = successor._replace(at=offset, version=max(successor.version, holding.row.version) + 1)
-    return row.primary, encode_row(row)
+        return None
+    return successor._replace(at=offset, version=max(successor.version, holding.row.version) + 1)
+
+
+def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
+    """The heir's primary key and its bytes."""
+    row = heir(holding, offset)
+    return (None, None) if row is None else (row.primary, encode_row(row))
+
+
+def follow(holding: Holding, new: Row, offset: int, settings: Settings) -> tuple[str, Row]:
+    """
+    The outcome of a put of the same key that comes with `done`, and the row that takes the place of the finished entry (L8).
+
+    A successor that waits takes that place first, and the put meets it there as it would meet any waiting entry.
+    """
+    owner = holding.row.owner
+    if owner:
+        new = new._replace(owner=new.owner or owner)
+        _check_owner(holding.row, new)
+    waiting = heir(holding, offset)
+    if waiting is None:
+        return INSERTED, new._replace(version=holding.row.version + 1)
+    decision = put(Found(new.primary[9:], waiting), new, settings)
+    return decision.outcome, decision.row
 
 
 def release(

@@ -117,7 +117,9 @@ class Watching:
         if connection.is_ended:
             raise ConnectionLost("the connection has ended")
         where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
-        listener = self._listeners.add(connection, where, names, connection.grant, cookie, self.hub.store._time.running())
+        listener = self._listeners.add(
+            connection, where, names, connection.grant, cookie, self.hub.store._time.running()
+        )
         for each in served:
             if self._end_of(each) is None:
                 self.look_soon(self.watch(each))  # what is due already is told at once

@@ -6,7 +6,7 @@ wall clock; on Linux also through suspend). The two differ by `offset`, which ch
 
 T1  `now()` is a date: the wall clock, to the millisecond, within RECHECK_NS of a step. It goes back when the wall clock does.
 T2  `offset` is whole milliseconds. Who measures a duration on dates compares the offset with the one that it knew,
-    and moves its dates by the difference (Pipeline.follow): so a duration is as long as the steady clock says.
+    and moves its dates by the difference (wallclock.follow): so a duration is as long as the steady clock says.
 T3  A difference of up to FOLLOW_MS is ordinary drift. A larger one is a step: it is logged, counted and told.
 T4  The wall clock shows 0 to CLOCK_MAX, or every call that needs the time is refused: dates must have room behind it.
 T5  A sleep to a date ends within STEP_S of a step: a watch on the machine's clock tells of it (clockwatch), or sleeps are short.
@@ -14,7 +14,7 @@ T5  A sleep to a date ends within STEP_S of a step: a watch on the machine's clo
 What is a date and what a duration:
 
     process and expiration dates, insertion, start, burial, flags, rotation by a period     dates: as the wall clock is
-    leases, postpone_max, log_age_max                durations between dates: moved by the steps in between (steps)
+    leases, postpone_max, log_age_max                durations between dates: moved by the steps in between (wallclock)
     sync_interval, heartbeats, connection timeouts, retries, compaction, snapshots          the steady clock alone
     timestamps in the log                            the wall clock, but never less than the one before
 """
@@ -26,14 +26,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from journal.core.limits import DATE_MAX, DURATION_MAX
 from journal.engine import clockwatch
 from journal.errors import Invalid
-
-if TYPE_CHECKING:
-    from journal.engine.keeper import Keeper
 
 log = logging.getLogger("journal.clock")
 
@@ -188,13 +185,9 @@ class EngineTime:
 
         return end
 
-    def open(self, moved: Callable[[], None], keeper: Keeper) -> None:
-        """The store is open: tell it when the clock was set, on the keeper, and have the machine's clock watched."""
-
-        def later() -> None:
-            keeper.after(0, moved)
-
-        self._end = self.on_advance(moved if self.is_manual else later)
+    def open(self, moved: Callable[[], None]) -> None:
+        """The store is open: tell it when the clock was set, and have the machine's clock watched."""
+        self._end = self.on_advance(moved)
         if isinstance(self.clock, SystemClock):
             self._is_watched = clockwatch.add(self.look)
 
@@ -207,7 +200,12 @@ class EngineTime:
 
     def statistics(self) -> dict[str, int | bool | None]:
         """How often the wall clock was set, how far the last time, and when that was noticed."""
-        return {"steps": self.steps, "step_ms": self.step_ms, "step_date": self.step_date, "is_watched": self._is_watched}
+        return {
+            "steps": self.steps,
+            "step_ms": self.step_ms,
+            "step_date": self.step_date,
+            "is_watched": self._is_watched,
+        }
 
 
 def _checked(wall_ns: int) -> int:

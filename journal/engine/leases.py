@@ -122,7 +122,7 @@ class Leases:
         self.trim()
 
     def move(self, by: int, at: int) -> None:
-        """The clock was set by a record at this place: what is left of a lease stays (steps D2). One that was saved later knows."""
+        """The clock was set by a record at this place: what is left of a lease stays (wallclock D2). One that was saved later knows."""
         for held in self.by_token.values():
             if held.at < at:
                 held.start += by

@@ -72,7 +72,7 @@ class MergedJournals(Following, Rotating):
             p.log.limit(segment_bytes=settings.segment_bytes_max)
             p.generations.schedule()
             p.checkpoints.look_at_settings()
-            p.hold_log()
+            p.retention.hold()
 
     def _all_consumers(self) -> Consumers:
         return self._of_all

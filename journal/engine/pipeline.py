@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
+from journal.core.tally import Tally
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
@@ -30,6 +31,7 @@ from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.due import Due
+from journal.engine.files import storage_error
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Alarm, Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
@@ -40,8 +42,8 @@ from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
-from journal.engine.steps import follow, resume
 from journal.engine.wake import RETRY_S, Wake
+from journal.engine.wallclock import follow, resume
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
@@ -69,13 +71,11 @@ class Pipeline(Wake):
         sync_s: float,
         map_bytes: int,
     ) -> None:
-        self.name = name
-        self.top = top
+        self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
-        self.settings = settings
-        self.time, self.keeper = time, keeper
-        self.level, self.claim_level = level, claim_level
+        self.settings, self.time, self.keeper = settings, time, keeper
+        self.level, self.claim_level, self.map_bytes = level, claim_level, map_bytes
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
@@ -91,8 +91,9 @@ class Pipeline(Wake):
         self.next_token = opening << 40
         self.offset = self.offset_seen = time.offset
         self.timer_at = 0
-        self.tick: Callable[[int], None] = lambda now: None
-        """Set by the timers: does what is due and sets `timer_at`."""
+        self.tick: Callable[[int], int] = lambda now: 0
+        """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
+        self.tally = Tally()
         self.full_requested = -1
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
@@ -100,7 +101,6 @@ class Pipeline(Wake):
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
         self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
-        self.map_bytes = map_bytes
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
@@ -227,6 +227,7 @@ class Pipeline(Wake):
             self.trouble = error
             self.tell()
             self.consumers.wake()
+            self.keeper.after(0, self._tick_later)  # wakes all who sleep
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -342,10 +343,6 @@ class Pipeline(Wake):
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
         self.log.encode = encoder_of(self, self.log.namespace)
 
-    def hold_log(self) -> None:
-        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = self.retention.keep_from()
-
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
         return default if durability is None else level_named(durability)
@@ -412,12 +409,16 @@ class Pipeline(Wake):
     def reload(self) -> None:
         """Throw the open transaction away and replay the log into a new one (P2)."""
         log.warning("reload journal=%s", self.name)
+        self.is_broken = True
         try:
             self.log.flush()
             for rows in self.state.generations:
                 rows.file.restart()
             # A record that was written just before an interrupt stands, although nobody was told.
             self.log.resume(self._replay()[1])
+        except (OSError, StoreFull) as e:
+            # The log has it all: the next caller begins with it once more, and goes on when there is room.
+            raise storage_error(e, "cannot read the log again") if isinstance(e, OSError) else e from e
         except StorageError as e:
             self.commit.fail(StoreFailed(f"journal {self.name} could not be reloaded: {e}. Reopen the store"))
             raise

@@ -123,7 +123,16 @@ class Preparing:
             slots, primaries = [each[:17] for each in keyed], [each[17:] for each in keyed]
         has_more = b"" in self._places
         return Prepared(
-            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes, self._now
+            self._items,
+            ordered,
+            slots,
+            primaries,
+            has_more,
+            self._parts,
+            self._rows,
+            self._rejected,
+            self._bytes,
+            self._now,
         )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:

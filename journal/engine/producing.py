@@ -17,16 +17,13 @@ from journal.core import priority as priorities
 from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
-from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
+from journal.core.rows import Row, encode_new, encode_usual, key_size, place
 from journal.core.schema import Schema
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
-    Checked,
-    Pack,
     SchemaChanged,
     Wanted,
-    checked,
     dates_of,
     listed,
     row_of,
@@ -52,9 +49,6 @@ class Producing(Side):
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
-        self._pack: Pack = pack_data
-        self._checked: Checked = checked
-        """How data comes: as values."""
         pipeline.put_together = partial(put_together, pipeline)
 
     def put(

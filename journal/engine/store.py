@@ -23,6 +23,7 @@ import atexit
 import logging
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -49,6 +50,7 @@ from journal.engine.opening import Opening
 from journal.engine.peers import Peers
 from journal.engine.place import prepare
 from journal.engine.staging import Staging
+from journal.engine.steps import catch_up
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ class Store:
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot open {path}") from e
             raise
-        time.open(self._on_advance, self._keeper)
+        time.open(self._on_advance)
         _open_stores.add(self)
 
     def __enter__(self) -> Store:
@@ -237,12 +239,13 @@ class Store:
             with p.lock:
                 p.enter()
             self._keeper.call(p.generations.snapshots.close)
-            self._keeper.call(p.close)
-            del self._journals[name]
             try:
                 gone = self._keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
-                raise storage_error(e, f"cannot remove the files of journal {name}") from e
+                raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
+            finally:
+                if p.trouble is not None:
+                    del self._journals[name]
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 
@@ -375,13 +378,11 @@ class Store:
             self._owner.close()
 
     def _close_journals(self) -> None:
-        pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
-        for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+        for p in self._opening.pipelines.values():
             p.generations.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
-            if digests:
-                self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
+            self._opening.closed(p.name, digests)
         self._catalog.close()
 
     def _announce(self, server: object, addresses: list[str]) -> None:
@@ -398,15 +399,14 @@ class Store:
             return (opening << 16) + self._epochs
 
     def _check(self) -> None:
-        if self._trouble is not None:
-            raise self._trouble
+        trouble = self._trouble or self._catalog.failed
+        if trouble is not None:
+            raise trouble
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):
-            p = journal._p
-            with p.lock:
-                if p.trouble is None:
-                    p.look_around()
+            look = partial(catch_up, journal._p)
+            look() if self._time.is_manual else self._keeper.after(0, look)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""

@@ -43,7 +43,7 @@ from journal.engine.order import Entries, Order
 from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import Joined, Rows
 from journal.engine.segments import Place
-from journal.engine.steps import Stepped, Steps
+from journal.engine.wallclock import Stepped, Steps
 from journal.errors import Invalid, StoreDamaged
 
 _U64 = struct.Struct(">Q")
@@ -181,7 +181,7 @@ class Stored:
         self.steps.move_to(rows)
 
     def step(self, step: fx.Step, at: int) -> None:
-        """The clock was set (steps D1)."""
+        """The clock was set (wallclock D1)."""
         self.steps.add(Stepped(at, *step))
         self.leases.move(step.by, at)
 
@@ -299,6 +299,12 @@ class Stored:
         except StoreDamaged as e:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
+    def expiration_of(self, primary: bytes) -> int:
+        """When the entry at a primary key expires, 0 for never; without a look at the rest of it."""
+        home = self.home(primary)
+        value = home.get(primary, db=home.entries)
+        return 0 if value is None else int.from_bytes(value[12:20], "big")
+
     def buried(self, name: bytes, value: bytes) -> BuriedRow:
         """The buried entry of its bytes; damage is named with the file."""
         try:
@@ -372,16 +378,14 @@ class Stored:
         return any(rows.cursor(db=rows.keys).getmulti(slots) for rows in self.generations)
 
     def find(self, key: UserKey, raw: bytes, *, is_change: bool = False) -> Found:
-        """All that is stored of a key; for a change with the dates of now (steps D2)."""
+        """All that is stored of a key; for a change with the dates of now (wallclock D2)."""
         slot, row = self.lookup(key, raw)
         if row is None:
             return Found(slot, None)
-        if is_change and self.steps.all:
-            row = self.steps.moved(row)
         held = self.leases.by_primary.get(row.primary)
         successor = self.successor(held) if held is not None and held.has_successor else None
-        if is_change and successor is not None:
-            successor = self.steps.moved(successor)
+        if is_change:
+            row, successor = self.steps.moved(row), successor and self.steps.moved(successor)
         return Found(slot, self.counted(row), held is not None, successor)
 
     def successor(self, held: Held) -> Row:
@@ -396,10 +400,9 @@ class Stored:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
     def holding(self, held: Held) -> Holding:
-        """A lease with the row under it, for the rules, with the dates of now (steps D2)."""
-        moved = self.steps.moved
-        row = moved(self.entry(held.primary))._replace(version=held.version, timeouts=held.timeouts)
-        return Holding(row, held.token, moved(self.successor(held)) if held.has_successor else None)
+        """A lease with the row under it, for the rules, with the dates of now (wallclock D2)."""
+        row = self.steps.moved(self.entry(held.primary))._replace(version=held.version, timeouts=held.timeouts)
+        return Holding(row, held.token, self.steps.moved(self.successor(held)) if held.has_successor else None)
 
     def expirations(self, limit: int) -> list[tuple[int, bytes]]:
         """The waiting entries that expire first."""

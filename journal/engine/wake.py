@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from journal.core.limits import NEVER
+from journal.engine.steps import PAUSE_S
 from journal.errors import Invalid, StorageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Wake:
     enter: Callable[[], int]
     timer_at: int
     offset: int
-    """The offset of the clock by which the dates of leases are (steps D2)."""
+    """The offset of the clock by which the dates of leases are (wallclock D2)."""
     offset_seen: int
     """The last one that was looked at."""
     _alarm: Alarm
@@ -51,7 +52,7 @@ class Wake:
         if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
-                self._alarm.set(self.timer_at, min(seconds, TIMER_MAX_S))
+                self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
 
     def looks_again(self) -> None:
         """The clock was set: timers, and who sleeps to a date, look at the dates anew. Under the lock."""
@@ -59,17 +60,13 @@ class Wake:
         self.timer_at, self._alarm.at = 0, NEVER
         self.due.notify_all()
 
-    def look_around(self) -> None:
-        """Do what is due, and have who sleeps look again. Under the lock."""
-        try:
-            self.enter()
-        except Invalid:  # a clock that cannot be used (clock T4): it may be set in a moment
-            self._alarm.set(self.timer_at, RETRY_S)
-            raise
-        self.due.notify_all()
-
     def _tick_later(self) -> None:
         with self.lock:
             if self.trouble is None:
-                self.look_around()
+                try:
+                    self.enter()
+                except Invalid:  # a clock that cannot be used (clock T4): it may be set in a moment
+                    self._alarm.set(self.timer_at, RETRY_S)
+                    raise
                 self.arm()
+            self.due.notify_all()

@@ -9,23 +9,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Event
-from typing import TYPE_CHECKING
 
 from journal.core.buckets import Range
 from journal.core.limits import NEVER
 from journal.core.times import DurationLike
+from journal.engine.arguments import consumer_name, lease_ms, part_of
 from journal.engine.building import enter_in
 from journal.engine.claiming import claim_one_in
+from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.pipeline import Pipeline
-from journal.errors import StoreClosed
-
-if TYPE_CHECKING:
-    from journal.engine.consuming import Consuming
+from journal.engine.steps import PASSED
+from journal.errors import Invalid, StoreClosed
 
 SLEEP_MAX_S = 60.0
 STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
+
+
+class Working(Consuming):
+    """The verb of consumers that wait for what falls due."""
+
+    def work(
+        self,
+        *,
+        consumer: str = "",
+        lease: DurationLike | None = None,
+        stop: Event | None = None,
+        buckets: Range | None = None,
+    ) -> Iterator[Lease]:
+        """
+        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps on the timer, does not poll.
+
+        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
+        slow entry (`slow_from`) comes only in a round that found nothing else.
+        """
+        if stop is not None and not isinstance(stop, Event):
+            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
+        consumer_name(consumer)
+        if lease is not None:
+            lease_ms(lease)
+        return work(self, consumer, lease, stop, part_of(buckets, self._p.settings))
+
+    def wake(self) -> None:
+        """Have sleeping workers look around, e.g. after their `stop` was set."""
+        with self._p.lock:
+            self._p.due.notify_all()
 
 
 def work(
@@ -40,6 +69,8 @@ def work(
                 taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
             else:
                 taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
+            if taken is PASSED:
+                continue
             if taken is not None:
                 slow = taken.priority >= p.settings.slow_from
                 is_idle = slow  # a slow entry ends its round; any other one makes this round a busy one

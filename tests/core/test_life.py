@@ -179,6 +179,30 @@ def test_a_successor_takes_the_place_of_what_is_done() -> None:
     assert life.promote(Holding(row(), 5, None), 30) == (None, None)
 
 
+def test_what_comes_with_done_takes_the_place() -> None:
+    """As it was asked for, with a version that goes on; it meets a successor as a put meets any waiting entry."""
+    old = row(30, version=4, timeouts=2, accepted=NOW + 9)
+    assert life.follow(Holding(old, 5, None), NEW, 20, PLAIN) == ("inserted", NEW._replace(version=5))
+    successor = row(10, NOW + 50, version=6, data=pack_data("queued"))
+    outcome, merged = life.follow(Holding(old, 5, successor), NEW, 20, PLAIN)
+    assert (outcome, place(merged.primary), merged.version, merged.data) == ("merged", (10, NOW + 50), 8, NEW.data)
+    for settings, new in ((Settings(merge="keep"), NEW), (PLAIN, NEW._replace(accepted=NOW - 1))):
+        assert life.follow(Holding(old, 5, successor), new, 20, settings) == (
+            "ignored",
+            successor._replace(at=20, version=7),
+        )
+
+
+def test_what_comes_with_done_has_the_entrys_owner() -> None:
+    """Nobody takes an owned key away by finishing it; a free one may get an owner."""
+    owned = Holding(row(owner=b"o"), 5, None)
+    assert life.follow(owned, NEW, 20, PLAIN)[1].owner == b"o"
+    assert life.follow(owned, NEW._replace(owner=b"o"), 20, PLAIN)[1].owner == b"o"
+    with pytest.raises(NotOwner):
+        life.follow(owned, NEW._replace(owner=b"x"), 20, PLAIN)
+    assert life.follow(Holding(row(), 5, None), NEW._replace(owner=b"x"), 20, PLAIN)[1].owner == b"x"
+
+
 def test_release_lets_the_entry_wait_now_or_later() -> None:
     """The priority and the timeouts stay."""
     holding = Holding(row(30, NOW - 0, version=3, timeouts=2), 5, None)

@@ -47,7 +47,12 @@ class AnyEntries(Entries):
             row = self.model.rows.get(key)
             assert isinstance(result, journal.Refused) == (row is None or bool(row.token))
             if row is not None and not row.token:
-                row.date, row.priority, row.insertion, row.owed = self.now + delay, priority, row.insertion + row.owed, 0
+                row.date, row.priority, row.insertion, row.owed = (
+                    self.now + delay,
+                    priority,
+                    row.insertion + row.owed,
+                    0,
+                )
         for key, result in zip(gone, self.pages.delete_many(gone), strict=True):
             row = self.model.rows.get(key)
             if row is not None and row.token:

@@ -65,6 +65,30 @@ def test_a_handler_has_the_last_word(pages: journal.Journal) -> None:
     assert [(e.key, e.timeouts) for e in pages.scan()] == [("released", 0), ("raised", 0)]
 
 
+def test_a_handler_returns_what_comes_next(pages: journal.Journal, clock: ManualClock) -> None:
+    """It is put with the done; what cannot be put is a failure."""
+    pages.put_many([Put("again", 0), Put("wrong", 0)])
+    said = Said()
+
+    def handler(lease: journal.Lease) -> object:
+        said(lease.key)
+        if lease.key == "wrong":
+            return Put("", 1)
+        return Put("again", lease.data + 1, delay="1h")
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        said.until(lambda things: len(things) == 2)
+        sleeps(consumer)
+        found = {e.key: (e.data, e.timeouts, e.process_date - clock.now()) for e in pages.scan()}
+        assert found == {"again": (1, 0, 3_600_000), "wrong": (0, 1, 1000)}
+        assert consumer.statistics()["failed"] == 1
+        clock.advance(3_600_000)
+        said.until(lambda things: len(things) == 4)
+        sleeps(consumer)
+    assert {e.key: e.data for e in pages.scan() if e.key == "again"} == {"again": 2}
+
+
 def test_failures_wait_longer_and_longer_and_end(pages: journal.Journal, clock: ManualClock) -> None:
     """1 s, 2 s, 4 s, and then it is buried with the reason."""
     pages.put("a")

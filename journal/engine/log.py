@@ -173,10 +173,7 @@ class Log:
 
         Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
         """
-        if now < self.stamp:
-            now = self.stamp
-        else:
-            self.stamp = now
+        self.stamp = now = now if now > self.stamp else self.stamp
         if isinstance(effect, Packed):
             return self._append_packed(effect, count, now, is_awaited)
         offset = self.next_offset

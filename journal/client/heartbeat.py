@@ -35,7 +35,7 @@ class Heart:
     """The heartbeat of a link."""
 
     def __init__(self, link: Link) -> None:
-        self.clocks = Clocks(wall_ms(), steady_ms())
+        self.clocks = Clocks(time.time_ns() / 1_000_000, steady_ms())
         self.link = link
         self._after_fork_in_child()
         link.on_fork.append(self._after_fork_in_child)

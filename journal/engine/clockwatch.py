@@ -18,6 +18,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 log = logging.getLogger("journal.clock")
 
@@ -86,7 +87,8 @@ class _Watch:
             if callback in self.told:
                 self.told.remove(callback)
             if not self.told and self._stop is not None:
-                os.write(self._stop, b"\0")  # closing it is not enough: a forked child may have it too
+                with suppress(OSError):  # closing it is not enough: a forked child may have it too
+                    os.write(self._stop, b"\0")
                 os.close(self._stop)
                 self._stop = None
 

@@ -7,13 +7,15 @@ from functools import partial
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.cursor import cursor_of
-from journal.core.keys import UserKey, key_bytes
+from journal.core.keys import UserKey, key_bytes, murmur
 from journal.core.rows import BuriedRow, encode_row, place
 from journal.core.views import Buried, PutResult, buried_of
 from journal.engine.side import Side
 from journal.errors import KeyExists, NotFound
+from journal.shield import shielded
 
 
+@shielded
 class Burials(Side):
     """The verbs for buried entries."""
 
@@ -61,7 +63,10 @@ class Burials(Side):
         p.change(level, make)
 
     def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        for name, value in reversed(self._p.state.buried_of(raw)):
+        state, digest = self._p.state, murmur(raw)
+        for name, value in sorted(
+            (each for rows in state.generations for each in rows.all(rows.buried, digest)), reverse=True
+        ):
             buried = self._p.state.buried(name, value)
             if buried.row.key == key:
                 return name, buried._replace(row=self._p.state.steps.moved(buried.row))

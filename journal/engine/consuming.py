@@ -32,6 +32,7 @@ from journal.engine.recurrence import done_with
 from journal.engine.side import Side
 from journal.engine.steps import PASS_MAX, PASSED
 from journal.errors import Invalid, JournalError, Refused
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 Decide = Callable[[Held, int, int], fx.Effect]
@@ -47,6 +48,7 @@ def _number(lease: Lease | int) -> int:
     raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
 
 
+@shielded
 class Consuming(Side):
     """The verbs of consumers."""
 
@@ -62,6 +64,7 @@ class Consuming(Side):
         self._made: Callable[[Consuming, Held, Row], Lease] = Lease
         """What claims hand out."""
 
+    @exposed
     def claim(
         self,
         *,
@@ -81,12 +84,18 @@ class Consuming(Side):
                 if part is None:
                     return self.claim(consumer=consumer, lease=lease, durability=durability)
                 self._part = part
-            while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+            with SHIELD:
+                while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+                    pass
+            return taken
+        is_up = shield_up()
+        try:
+            while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
                 pass
             return taken
-        while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
-            pass
-        return taken
+        finally:
+            if is_up:
+                shield_down()
 
     def claim_many(
         self,
@@ -117,6 +126,8 @@ class Consuming(Side):
         with p.lock:
             now = p.enter_unflushed()
             state = p.state
+            if state.is_paused:
+                return None
             slow_from = p.settings.slow_from
             row: Row | None = None
             passed = 0
@@ -181,6 +192,8 @@ class Consuming(Side):
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
+            if p.state.is_paused:
+                return []
             self._passed = 0
             rows = self._take(order, n, now, p.settings.slow_from)
             if not rows and self._passed < PASS_MAX:
@@ -249,6 +262,7 @@ class Consuming(Side):
             p.timer_soon(deadline)
         return held, offset
 
+    @exposed
     def done(self, token: int | Lease, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
         """
         The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing.
@@ -258,19 +272,25 @@ class Consuming(Side):
         """
         number = token if type(token) is int else _number(token)
         if next is not None:
-            (result,) = done_with(self, [number], [next], durability)
+            with SHIELD:
+                (result,) = done_with(self, [number], [next], durability)
             if isinstance(result, JournalError):
                 raise result
             return result
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        if level == FULL and p.commit.io.locked():
-            return p.change(level, self._done, number, level, kind=Kind.SHORT)
-        with p.lock:  # the same, without a call for each step
-            _, at = self._done(number, level)
-        if level == FULL and p.log.synced < at:
-            p.settle(at)
-        return None
+        is_up = shield_up()
+        try:
+            if level == FULL and p.commit.io.locked():
+                return p.change(level, self._done, number, level, kind=Kind.SHORT)
+            with p.lock:  # the same, without a call for each step
+                _, at = self._done(number, level)
+            if level == FULL and p.log.synced < at:
+                p.settle(at)
+            return None
+        finally:
+            if is_up:
+                shield_down()
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
@@ -289,6 +309,7 @@ class Consuming(Side):
         p.applied(offset, 1, now, level)
         return None, offset
 
+    @exposed
     def done_many(
         self,
         leases: Iterable[Lease | int],
@@ -305,7 +326,9 @@ class Consuming(Side):
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
         if next is not None:
-            return done_with(self, tokens, listed(next, "next"), durability)
+            puts = listed(next, "next")
+            with SHIELD:
+                return done_with(self, tokens, puts, durability)
         p = self._p
         level = p.level_of(durability, p.level)
 
@@ -330,7 +353,8 @@ class Consuming(Side):
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
             return results, p.log.next_offset - 1
 
-        return p.change(level, make)
+        with SHIELD:
+            return p.change(level, make)
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:

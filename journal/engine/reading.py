@@ -32,6 +32,7 @@ from journal.engine.side import Side
 from journal.engine.snapshot import Snapshot
 from journal.engine.snapshots import take
 from journal.errors import Invalid
+from journal.shield import SHIELD, exposed, give_way, shielded
 
 LOOK_UPS = 256
 """Keys that are looked up under the lock at a time."""
@@ -40,6 +41,7 @@ KEYS = 4096
 _LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
+@shielded
 class Reading(Side):
     """The verbs of readers."""
 
@@ -98,6 +100,7 @@ class Reading(Side):
         start: bytes | None = b""
         while start is not None:
             page, start = self._owners(start)
+            give_way()
             for owner, count in page:
                 found[owner] = found.get(owner, 0) + count
         return dict(sorted(found.items()))
@@ -117,12 +120,14 @@ class Reading(Side):
             at = end
         return found, page[-1] + b"\0" if len(page) == KEYS else None
 
+    @exposed
     def get_many(self, keys: Iterable[UserKey]) -> list[Entry | None]:
         """The entries with these keys, None for each that there is not, in order."""
         wanted = [(key, key_bytes(key)) for key in listed(keys, "get_many")]
         found: list[Entry | None] = []
         for start in range(0, len(wanted), LOOK_UPS):
-            rows = self._rows(wanted[start : start + LOOK_UPS])
+            with SHIELD:
+                rows = self._rows(wanted[start : start + LOOK_UPS])
             found += [None if row is None else entry_of(*row) for row in rows]
         return found
 

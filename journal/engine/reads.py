@@ -14,6 +14,7 @@ from journal.core.views import Entry, entry_of
 from journal.engine.arguments import AVAILABLE
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter, Selection, filled
+from journal.shield import whole
 
 PAGE = 256
 
@@ -44,6 +45,7 @@ class Reads:
                     return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
         return Selection(p, wanted).count()
 
+    @whole
     def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[Entry], bytes | None]:
         """One page from `start` on, and where the next one begins."""
         p = self._p

@@ -25,6 +25,7 @@ from journal.engine.arguments import AVAILABLE
 from journal.engine.leases import Held
 from journal.engine.pipeline import Pipeline
 from journal.engine.state import State
+from journal.shield import give_way
 
 ROWS = 256
 """So many payloads are read under the lock at a time …"""
@@ -103,6 +104,7 @@ class Selection:
                     count += len(page)
                 else:
                     count += sum(1 for _ in self._kept(p.state, page, now))
+            give_way()
         return count
 
     def _leases(self) -> list[bytes] | None:

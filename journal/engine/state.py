@@ -379,6 +379,7 @@ class State(Stored):
             self._unbury(name, at + i)
         for flag in effect.flags:
             self.active.must_delete(flag.encode(), self.active.flags, "flags")
+        self.look_for_pause()
 
     def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
@@ -420,8 +421,10 @@ class State(Stored):
                     self._drop(primary, at + i)
             case fx.Lower(name):
                 self.active.must_delete(name.encode(), self.active.flags, "flags")
+                self.look_for_pause()
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
+                self.look_for_pause()
             case fx.Step():
                 self.step(effect, at)
             case fx.Carry():
@@ -436,6 +439,11 @@ class State(Stored):
             case fx.LoadGroup(name, number, parts):
                 self._apply_each(parts, at)
                 self.once.set(name, number, at + max(len(parts), 1) - 1)
+
+    def step(self, step: fx.Step, at: int) -> None:
+        """The clock was set (wallclock D1)."""
+        self.steps.add(at, step)
+        self.leases.move(step.by, at)
 
     def _apply_each(self, parts: list[Any], at: int) -> None:
         for i, (verb, *args) in enumerate(parts):

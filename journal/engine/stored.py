@@ -19,7 +19,6 @@ from functools import partial
 from heapq import merge
 from itertools import islice
 
-from journal.core import effects as fx
 from journal.core.buckets import Range
 from journal.core.keys import UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
@@ -36,6 +35,7 @@ from journal.core.rows import (
 )
 from journal.engine.bucketindex import is_complete, share
 from journal.engine.finished import Finished
+from journal.engine.flags import pause_in
 from journal.engine.inrange import InRange
 from journal.engine.leases import Held, Leases
 from journal.engine.once import Once, kept_in
@@ -43,7 +43,7 @@ from journal.engine.order import Entries, Order
 from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import Joined, Rows
 from journal.engine.segments import Place
-from journal.engine.wallclock import Stepped, Steps
+from journal.engine.wallclock import Steps
 from journal.errors import Invalid, StoreDamaged
 
 _U64 = struct.Struct(">Q")
@@ -81,6 +81,8 @@ class Stored:
         self.steps = Steps() if steps is None else steps
         self._has_own_finished = finished is None
         self.once = Once()
+        self.is_paused = False
+        """Whether nothing is handed out (flags G1)."""
         self.generations = generations
         self.use(generations)
         self.taken_from = self.active
@@ -129,6 +131,7 @@ class Stored:
             self.finished.load(self.active)
         self.once.load(self.active)
         self.look_for_expiration()
+        self.look_for_pause()
         share(self.generations, self.generations)
         return place
 
@@ -136,6 +139,10 @@ class Stored:
         """Find out when the next entry expires."""
         first = self.expirations(1)
         self.next_expiration = first[0][0] if first else None
+
+    def look_for_pause(self) -> None:
+        """Find out whether something may be handed out."""
+        self.is_paused = pause_in(self.active) is not None
 
     def _load_lease(self, rows: Rows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:
@@ -179,11 +186,6 @@ class Stored:
             rows.put(name, value, db=rows.meta)
         self.finished.move_to(rows)
         self.steps.move_to(rows)
-
-    def step(self, step: fx.Step, at: int) -> None:
-        """The clock was set (wallclock D1)."""
-        self.steps.add(Stepped(at, *step))
-        self.leases.move(step.by, at)
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
@@ -428,11 +430,6 @@ class Stored:
         if not self.older:
             return self.active.names(self.active.file.databases[database], start)
         return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
-
-    def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
-        """The buried rows whose key has this murmur, oldest first."""
-        digest = murmur(raw)
-        return sorted(item for rows in self.generations for item in rows.all(rows.buried, digest))
 
     def rows(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows of a sub-database, for the check and for lists."""

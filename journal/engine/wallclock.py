@@ -59,9 +59,9 @@ class Steps:
         self.all: list[Stepped] = []
         self._is_kept = True
 
-    def add(self, step: Stepped) -> None:
+    def add(self, at: int, step: fx.Step) -> None:
         """The clock was set (D1)."""
-        self.all.append(step)
+        self.all.append(Stepped(at, *step))
         self._is_kept = False
         if len(self.all) > STEPS_MAX:  # D3
             first, second = self.all[:2]

@@ -236,6 +236,17 @@ class Entries(World):
         self.pages.discard(row.key)
         self.model.buried.remove(row)
 
+    @rule(is_paused=st.booleans())
+    def pause(self, is_paused: bool) -> None:
+        """Nothing is due for anybody; or again."""
+        if is_paused:
+            self.pages.pause("why not")
+            self.model.flags += 1
+        else:
+            assert self.pages.resume() is bool(self.model.pauses)
+            self.model.flags -= self.model.pauses
+        self.model.pauses = self.model.pauses + 1 if is_paused else 0
+
     @rule(key=KEYS)
     def delete(self, key: Any) -> None:
         row = self.model.rows.get(key)

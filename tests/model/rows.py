@@ -74,6 +74,8 @@ class Model:
     finished: set[int] = field(default_factory=set)
     flags: int = 0
     preset: str = "merge"
+    pauses: int = 0
+    """How often it was paused since it was resumed."""
 
     def put(self, new: Row) -> str:
         row = self.rows.get(new.key)
@@ -95,6 +97,8 @@ class Model:
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
         """Whom a claim may get, in order of work; equals in place are equals."""
+        if self.pauses:
+            return []
         waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
         if part is not None:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]

@@ -43,7 +43,7 @@ class Picking(Consuming):
         level = p.level_of(durability, p.claim_level)
         with p.lock:
             now = p.enter()
-            row = life.claimable(self._find(key, raw, now), key, version, now)
+            row = p.state.current(life.claimable(self._find(key, raw, now), key, version, now).primary)  # as stored
             if p.state.is_paused:
                 raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
             (held,), offset = self._lend([row], consumer, now, now + duration, level)

@@ -139,7 +139,7 @@ def row_of(want: Wanted, found: Found, now: int, offset: int) -> Row:
     if want.insertion is None and last is not None and last.accepted > accepted:
         accepted = last.accepted  # the clock was set back since
     return Row(
-        primary_key(want.priority, date, found.slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
+        primary_key(want.priority, date, offset, found.slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
         want.data,
     )  # fmt: skip
 

@@ -7,11 +7,12 @@ from functools import partial
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.cursor import cursor_of
-from journal.core.keys import UserKey, key_bytes, murmur
+from journal.core.keys import UserKey, buried_in, key_bytes, murmur
 from journal.core.rows import BuriedRow, encode_row, place
 from journal.core.views import Buried, PutResult, buried_of
 from journal.engine.side import Side
-from journal.errors import KeyExists, NotFound
+from journal.engine.stored import Stored
+from journal.errors import KeyExists, NotFound, StoreDamaged
 from journal.shield import shielded
 
 
@@ -20,12 +21,11 @@ class Burials(Side):
     """The verbs for buried entries."""
 
     def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
+        """The entries that were given up on, in the order of burial."""
         p = self._p
         with p.lock:
             p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
+            return [buried_of(p.state.buried(name, value)) for name, value in sorted(p.state.rows(b"buried"))]
 
     def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
         """Let the buried entry with this key (the last one) wait again, due now."""
@@ -63,11 +63,22 @@ class Burials(Side):
         p.change(level, make)
 
     def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        state, digest = self._p.state, murmur(raw)
-        for name, value in sorted(
-            (each for rows in state.generations for each in rows.all(rows.buried, digest)), reverse=True
-        ):
-            buried = self._p.state.buried(name, value)
+        state = self._p.state
+        for name, value in reversed(_buried_of(state, raw)):
+            buried = state.buried(name, value)
             if buried.row.key == key:
-                return name, buried._replace(row=self._p.state.steps.moved(buried.row))
+                return name, buried._replace(row=state.steps.moved(buried.row))
         raise NotFound(f"there is no buried entry with the key {key!r}")
+
+
+def _buried_of(state: Stored, raw: bytes) -> list[tuple[bytes, bytes]]:
+    """The buried rows whose key has this murmur, in the order of burial."""
+    digest, found = murmur(raw), []
+    for rows in state.generations:
+        for grave, _ in rows.all(rows.graves, digest):
+            name = buried_in(grave)
+            value = rows.get(name, db=rows.buried)
+            if value is None:
+                raise StoreDamaged(f"{rows.file.path}: no buried entry {name.hex()}, which an index names")
+            found.append((name, value))
+    return sorted(found)

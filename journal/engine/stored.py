@@ -20,7 +20,7 @@ from heapq import merge
 from itertools import islice
 
 from journal.core.buckets import Range
-from journal.core.keys import UserKey, murmur, unpack_place
+from journal.core.keys import SLOT_AT, UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import ORDINAL_MAX
 from journal.core.rows import (
@@ -392,7 +392,7 @@ class Stored:
 
     def successor(self, held: Held) -> Row:
         """The successor of an entry under a lease that has one."""
-        slot = held.primary[9:]
+        slot = held.primary[SLOT_AT:]
         value = held.home.get(slot, db=held.home.successors)
         if value is None:
             raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")

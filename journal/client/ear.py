@@ -108,10 +108,10 @@ class Ear:
         """Somebody works on a journal: where it sleeps."""
         self.heart.link.check()
         with self._lock:
-            place = self._places.setdefault(journal, Place())
-            place.users += 1
             if self._thread is None:
                 self._thread = Listening(self.heart, self.names, self.tell)
+            place = self._places.setdefault(journal, Place())
+            place.users += 1
             self._thread.look()
         try:
             yield place

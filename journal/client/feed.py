@@ -44,8 +44,12 @@ class RemoteFeed:
         """There will be no more."""
         self.is_closed = False
         self._inbox = Inbox()
-        self._position, self._inbox = self._opened()
         self._heart.begin()
+        try:
+            self._position, self._inbox = self._opened()
+        except BaseException:
+            self._heart.end()
+            raise
 
     def _opened(self) -> tuple[Cursor, Inbox]:
         with self._lock:

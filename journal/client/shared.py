@@ -38,12 +38,14 @@ from journal.errors import (
     JournalError,
     Stopping,
     StorageError,
+    StoreFull,
     TimedOut,
 )
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
 from journal.net.command import Retry
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
+from journal.threads import begin
 
 NEAR_MS = LOOK_S * 2000
 
@@ -141,11 +143,10 @@ class Shared:
         if self._settling is None:
             waiter = Waiter(None)
             thread = threading.Thread(target=self._settle, args=(waiter,), name="journal-undo", daemon=True)
-            self._settling = waiter, thread
             try:
-                thread.start()
-            except RuntimeError:  # the interpreter ends
-                self._settling = None
+                self._settling = waiter, begin(thread)
+            except StoreFull:
+                pass  # no room for it, or the interpreter ends; the next connection goes on with it
 
     def _undo(self, undo: Undo | None, result: Any, error: JournalError | None) -> None:
         if error is None and undo is not None:

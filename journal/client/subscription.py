@@ -44,8 +44,12 @@ class RemoteSubscription:
         self._held: dict[int, RemoteLease] = {}
         """Handed out, and not ended as far as is known (U1)."""
         self._closing = threading.Lock()
-        self._number, self._inbox = self._link.open(call, journal._timeout_ms)
         self._heart.begin()
+        try:
+            self._number, self._inbox = self._link.open(call, journal._timeout_ms)
+        except BaseException:
+            self._heart.end()
+            raise
 
     def __iter__(self) -> Iterator[RemoteLease]:
         return self

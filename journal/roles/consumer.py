@@ -37,13 +37,14 @@ from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import consumer_name
 from journal.engine.lease import Lease
-from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, TimedOut
+from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
 from journal.roles.ground import Grounded, ground_of
 from journal.roles.handling import Handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
 from journal.roles.tender import tend
 from journal.roles.watch import watch
+from journal.threads import begin
 
 log = logging.getLogger("journal.consumer")
 
@@ -133,13 +134,17 @@ class Consumer(Taking):
         if self._is_dealt:
             self._dealing.sit(self)
         if handler is not None:
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._serve_on,
                 args=(handler, self._subscription),
                 name=f"journal-consumer-{self.name}",
                 daemon=True,
             )
-            self._thread.start()
+            try:
+                self._thread = begin(thread)
+            except StoreFull:
+                self.unsubscribe()
+                raise
 
     def unsubscribe(self) -> None:
         """Want no more work (C4). Leases that were handed out stay, to be answered."""

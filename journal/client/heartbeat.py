@@ -15,6 +15,7 @@ import time
 from journal.client.clocks import Clocks
 from journal.client.link import Link
 from journal.errors import JournalError, StorageError
+from journal.shield import shielded
 from journal.threads import begin
 
 log = logging.getLogger("journal.client")
@@ -27,6 +28,7 @@ def wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
+@shielded
 class Heart:
     """The heartbeat of a link."""
 

@@ -21,6 +21,7 @@ from journal.client.lease import RemoteLease
 from journal.client.waiting import Inbox
 from journal.errors import ConnectionLost, JournalError, LeaseLost, Stopping, StoreClosed, TimedOut
 from journal.net.values import LeaseRow, error_from, lease_from
+from journal.shield import SHIELD, shielded
 
 if TYPE_CHECKING:
     from journal.client.journal import RemoteJournal
@@ -30,6 +31,7 @@ _OVER = ConnectionLost, Stopping, StoreClosed
 _HELD_MIN = 64
 
 
+@shielded
 class RemoteSubscription:
     """An iterator of leases; a context manager that closes itself. Made by `RemoteJournal.subscribe`; for one thread, closing on any."""
 
@@ -55,6 +57,10 @@ class RemoteSubscription:
         return self
 
     def __next__(self) -> RemoteLease:
+        with SHIELD:
+            return self._next()
+
+    def _next(self) -> RemoteLease:
         while not self.is_closed:
             inbox = self._inbox
             if not inbox.items:

@@ -135,6 +135,14 @@ def trust_torn_records() -> None:
     replace("journal.core.record:crc32", make)
 
 
+def never_shield() -> None:
+    """Interrupts come anywhere, also where a lock is given up and taken again inside of a block that holds it."""
+    from journal import shield
+
+    find("journal.shield:_main")
+    shield._main = None
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """How the engine is broken, and the campaign that must notice."""
@@ -156,6 +164,7 @@ MUTANTS: dict[str, Mutant] = {
     "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
     "compact-others-first": Mutant(compact_others_first, "power", seed=6),
     "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=25),
+    "no-shield": Mutant(never_shield, "interrupt"),
 }
 
 
@@ -166,12 +175,14 @@ def install(name: str) -> None:
 
 def is_caught(name: str, seed: int, states: int, cycles: int) -> str | None:
     """Let the campaign loose on a mutant; what it found, or None when it noticed nothing."""
-    from tests.crash import kill, power  # they know the names of the mutants
+    from tests.crash import interrupt, kill, power  # they know the names of the mutants
 
     mutant = MUTANTS[name]
     seed += mutant.seed
     if mutant.campaign == "power":
         _seen, violation = power.campaign(states, seed, mutant.durability, name)
+    elif mutant.campaign == "interrupt":
+        _seen, violation = interrupt.campaign(400, seed, name)
     else:
         _seen, violation = kill.campaign(cycles, seed, mutant=name)
     return None if violation is None else violation.what

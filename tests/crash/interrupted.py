@@ -1,7 +1,7 @@
 """
 The program that the interrupt campaign disturbs: a main thread that calls every verb, embedded or as a client, beside threads that work.
 
-SIGINT comes at random moments, sent by a thread, or at random calls of functions of the library, sent by a profiler. Whoever catches it goes
+SIGINT comes at random moments, sent by a thread, or at random calls of functions of the library, sent by a profiler. The catcher goes
 on with the next verb. No key is used twice, so what must be there and what must be gone is known in the end:
 
 N1  A put that was answered is there, unless a call that may end its entry had begun.
@@ -30,7 +30,7 @@ from journal import shield
 from journal.core.loadblocks import encode_block
 from tests.crash import mutants
 
-HANG_S = 60
+HANG_S = 100
 LIBRARY = f"{os.sep}journal{os.sep}"
 
 

@@ -139,7 +139,7 @@ def never_shield() -> None:
     """Interrupts come anywhere, also where a lock is given up and taken again inside of a block that holds it."""
     from journal import shield
 
-    find("journal.shield:_main")
+    find("journal.shield:shield_up")
     shield._main = None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.buckets import Range
+from journal.core.keys import unpack_place
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
@@ -131,6 +132,7 @@ class Consuming(Side):
                     row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
                 if row is None:
                     p.is_broken = False
+                    p.tally.claim["empty"] += 1
                     return None
                 if row.expiration and row.expiration <= now:
                     row = None  # left to the timers (timers Y2)
@@ -156,6 +158,8 @@ class Consuming(Side):
             except LmdbError as e:
                 raise p.misapplied(e) from e
             p.applied(offset, 1, now, level)
+            p.tally.claim["leased"] += 1
+            p.tally.lateness.add(now - unpack_place(row[0])[1])
             if deadline < p.timer_at:
                 p.timer_soon(deadline)
             settle_at = offset if level == FULL else -1
@@ -186,7 +190,10 @@ class Consuming(Side):
             if not rows and self._passed < PASS_MAX:
                 rows = self._take(order, n, now, 256)
             if not rows:
-                return [] if self._passed < PASS_MAX else PASSED
+                if self._passed >= PASS_MAX:
+                    return PASSED  # type: ignore[no-any-return]
+                p.tally.claim["empty"] += 1
+                return []
             held, offset = self._lend(rows, consumer, now, now + duration, level)
             settle_at = offset + len(held) - 1 if level == FULL else -1
             if p.log.synced < p.full_requested:
@@ -245,6 +252,9 @@ class Consuming(Side):
                 for row in rows:
                     p.state.order.returned(row.primary, len(p.state.leases))
             raise
+        p.tally.claim["leased"] += len(rows)
+        for row in rows:
+            p.tally.lateness.add(start - unpack_place(row[0])[1])
         if deadline < p.timer_at:
             p.timer_soon(deadline)
         return held, offset
@@ -279,6 +289,7 @@ class Consuming(Side):
         leases = p.state.leases
         held = leases.by_token.get(token)
         if held is None and token in p.state.finished.tokens:
+            p.tally.done["repeated"] += 1
             return None, p.log.next_offset - 1
         items = self._done_items(token, held, now, p.log.next_offset)
         offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
@@ -287,6 +298,8 @@ class Consuming(Side):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(offset, 1, now, level)
+        p.tally.done["finished"] += 1
+        p.tally.processing.add(now - held.start)  # type: ignore[union-attr]  # it was not refused
         return None, offset
 
     def done_many(
@@ -324,16 +337,23 @@ class Consuming(Side):
                         seen.add(token)
                     except Refused as e:
                         error = e
+                else:
+                    p.tally.done["repeated"] += 1
                 results.append(error)
             if items:
                 count = len(items) // 5
+                began = [by_token[token].start for token in seen]
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
+                p.tally.done["finished"] += count
+                for start in began:
+                    p.tally.processing.add(now - start)
             return results, p.log.next_offset - 1
 
         return p.change(level, make)
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:
+            self._p.tally.done["lease_lost"] += 1
             life.check_lease(token, None if held is None else held.token, 0 if held is None else held.deadline, now)
             raise AssertionError  # check_lease refused
         if held.has_successor:
@@ -341,9 +361,12 @@ class Consuming(Side):
             return [held.primary, held.key, token, *life.promote(self._p.state.holding(held), offset)]
         return [held.primary, held.key, token, None, None]
 
-    def _held(self, token: int | Lease, now: int) -> Held:
+    def _held(self, token: int | Lease, now: int, counts: dict[str, int] | None = None) -> Held:
+        """The active lease of a token; `counts`: where one that is lost is counted."""
         number = _number(token)
         held = self._p.state.leases.by_token.get(number)
+        if counts is not None and (held is None or held.deadline <= now):
+            counts["lease_lost"] += 1
         life.check_lease(number, None if held is None else held.token, 0 if held is None else held.deadline, now)
         assert held is not None
         return held
@@ -357,11 +380,12 @@ class Consuming(Side):
         duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
         with p.lock:
             now = p.enter()
-            held = self._held(token, now)
+            held = self._held(token, now, p.tally.extend)
             deadline = max(held.deadline, now + duration)
             effect = fx.Extend(held.primary, held.key, held.token, deadline, held.version + 1)
             offset = p.write(effect, 1, now, p.claim_level, partial(p.state.apply, effect), is_essential=True)
             p.timer_soon(deadline)
+            p.tally.extend["extended"] += 1
         if p.claim_level == FULL:
             p.settle(offset)
         return deadline, effect.version
@@ -390,7 +414,7 @@ class Consuming(Side):
             at = date if later is None else max(now + later, holding.row.insertion)
             return life.release(holding, at, now, offset, self._p.settings, is_failure=failed)
 
-        self._end(token, decide, durability)
+        self._end(token, decide, durability, self._p.tally.release, "failed" if failed else "released")
 
     def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
         """Give an entry up: it is kept apart until somebody retries or discards it."""
@@ -399,15 +423,21 @@ class Consuming(Side):
             token,
             lambda held, now, offset: life.bury(self._p.state.holding(held), reason, now, offset),
             durability,
+            self._p.tally.bury,
+            "buried",
         )
 
-    def _end(self, token: int | Lease, decide: Decide, durability: str | None) -> None:
+    def _end(
+        self, token: int | Lease, decide: Decide, durability: str | None, counts: dict[str, int], outcome: str
+    ) -> None:
         p = self._p
         level = p.level_of(durability, p.level)
 
         def make() -> tuple[None, int]:
             now = p.enter()
-            effect = decide(self._held(token, now), now, p.log.next_offset)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            effect = decide(self._held(token, now, counts), now, p.log.next_offset)
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            counts[outcome] += 1
+            return None, at
 
         p.change(level, make)

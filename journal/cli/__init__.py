@@ -34,9 +34,11 @@ from journal.cli import (
     generations,
     log,
     ls,
+    pause,
     peek,
     put,
     release,
+    resume,
     retry,
     rotate,
     serve,
@@ -47,7 +49,7 @@ from journal.cli.common import STORE_HELP
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
-    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, pause, resume, compact, log, feed, drop,
     forecast, serve, tokens,
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from journal.engine.inrange import InRange
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
 from journal.engine.steps import PASS_MAX, PASSED
+from journal.shield import whole
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
@@ -40,6 +41,8 @@ def claim_one_in(
     level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
     with p.lock:
         now, order = enter_in(p, part)
+        if p.state.is_paused:
+            return None
         side._passed = 0
         row = _take(side, order, now, is_idle)
         if row is None:
@@ -82,6 +85,7 @@ def is_indexed(side: Consuming) -> bool:
     return is_complete(side._p.state.generations)
 
 
+@whole
 def index(side: Consuming, buckets: Range) -> None:
     """Make the index by bucket, for claims to come."""
     p = side._p

@@ -1,5 +1,5 @@
 """
-The consuming side of a journal: claim, done, extend, release, bury. Work is in journal.engine.worker.
+The consuming side of a journal: claim and done. What else a holder does is in journal.engine.holders, work in journal.engine.worker.
 
 What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
 for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
@@ -8,7 +8,6 @@ for its sync waits for it too. A claim itself is answered once its record is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
@@ -17,12 +16,13 @@ from journal.core.buckets import Range
 from journal.core.keys import unpack_place
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import Row
-from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.times import DurationLike
 from journal.core.views import Put, PutResult
-from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
+from journal.engine.arguments import consumer_name, lease_ms, listed, part_of
 from journal.engine.building import enter_in
 from journal.engine.claiming import claim_one_in
 from journal.engine.commit import Kind
+from journal.engine.holders import Holders, token_of
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
 from journal.engine.levels import FULL
@@ -30,25 +30,15 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.order import Order
 from journal.engine.pipeline import Pipeline
 from journal.engine.recurrence import done_with
-from journal.engine.side import Side
 from journal.engine.steps import PASS_MAX, PASSED
 from journal.errors import Invalid, JournalError, Refused
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
-Decide = Callable[[Held, int, int], fx.Effect]
-"""How a lease ends: from the lease, now, and the offset of the record to come."""
 
 
-def _number(lease: Lease | int) -> int:
-    """The token of a lease, or a token."""
-    if type(lease) is int:
-        return lease
-    if isinstance(lease, Lease):
-        return lease.token
-    raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
-
-
-class Consuming(Side):
+@shielded
+class Consuming(Holders):
     """The verbs of consumers."""
 
     _consumer = ""
@@ -63,6 +53,7 @@ class Consuming(Side):
         self._made: Callable[[Consuming, Held, Row], Lease] = Lease
         """What claims hand out."""
 
+    @exposed
     def claim(
         self,
         *,
@@ -82,12 +73,18 @@ class Consuming(Side):
                 if part is None:
                     return self.claim(consumer=consumer, lease=lease, durability=durability)
                 self._part = part
-            while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+            with SHIELD:
+                while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+                    pass
+            return taken
+        is_up = shield_up()
+        try:
+            while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
                 pass
             return taken
-        while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
-            pass
-        return taken
+        finally:
+            if is_up:
+                shield_down()
 
     def claim_many(
         self,
@@ -118,6 +115,8 @@ class Consuming(Side):
         with p.lock:
             now = p.enter_unflushed()
             state = p.state
+            if state.is_paused:
+                return None
             slow_from = p.settings.slow_from
             row: Row | None = None
             passed = 0
@@ -185,6 +184,8 @@ class Consuming(Side):
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
+            if p.state.is_paused:
+                return []
             self._passed = 0
             rows = self._take(order, n, now, p.settings.slow_from)
             if not rows and self._passed < PASS_MAX:
@@ -259,6 +260,7 @@ class Consuming(Side):
             p.timer_soon(deadline)
         return held, offset
 
+    @exposed
     def done(self, token: int | Lease, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
         """
         The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing.
@@ -266,21 +268,27 @@ class Consuming(Side):
         With `next`, a journal.Put of the same key or of another one, both are one change, and the result is that of the put
         ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
         """
-        number = token if type(token) is int else _number(token)
+        number = token if type(token) is int else token_of(token)
         if next is not None:
-            (result,) = done_with(self, [number], [next], durability)
+            with SHIELD:
+                (result,) = done_with(self, [number], [next], durability)
             if isinstance(result, JournalError):
                 raise result
             return result
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        if level == FULL and p.commit.io.locked():
-            return p.change(level, self._done, number, level, kind=Kind.SHORT)
-        with p.lock:  # the same, without a call for each step
-            _, at = self._done(number, level)
-        if level == FULL and p.log.synced < at:
-            p.settle(at)
-        return None
+        is_up = shield_up()
+        try:
+            if level == FULL and p.commit.io.locked():
+                return p.change(level, self._done, number, level, kind=Kind.SHORT)
+            with p.lock:  # the same, without a call for each step
+                _, at = self._done(number, level)
+            if level == FULL and p.log.synced < at:
+                p.settle(at)
+            return None
+        finally:
+            if is_up:
+                shield_down()
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
@@ -302,6 +310,7 @@ class Consuming(Side):
         p.tally.processing.add(now - held.start)  # type: ignore[union-attr]  # it was not refused
         return None, offset
 
+    @exposed
     def done_many(
         self,
         leases: Iterable[Lease | int],
@@ -314,11 +323,13 @@ class Consuming(Side):
 
         `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
         """
-        tokens = [_number(lease) for lease in listed(leases, "done_many")]
+        tokens = [token_of(lease) for lease in listed(leases, "done_many")]
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
         if next is not None:
-            return done_with(self, tokens, listed(next, "next"), durability)
+            puts = listed(next, "next")
+            with SHIELD:
+                return done_with(self, tokens, puts, durability)
         p = self._p
         level = p.level_of(durability, p.level)
 
@@ -349,7 +360,8 @@ class Consuming(Side):
                     p.tally.processing.add(now - start)
             return results, p.log.next_offset - 1
 
-        return p.change(level, make)
+        with SHIELD:
+            return p.change(level, make)
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:
@@ -360,84 +372,3 @@ class Consuming(Side):
             self._p.flush()
             return [held.primary, held.key, token, *life.promote(self._p.state.holding(held), offset)]
         return [held.primary, held.key, token, None, None]
-
-    def _held(self, token: int | Lease, now: int, counts: dict[str, int] | None = None) -> Held:
-        """The active lease of a token; `counts`: where one that is lost is counted."""
-        number = _number(token)
-        held = self._p.state.leases.by_token.get(number)
-        if counts is not None and (held is None or held.deadline <= now):
-            counts["lease_lost"] += 1
-        life.check_lease(number, None if held is None else held.token, 0 if held is None else held.deadline, now)
-        assert held is not None
-        return held
-
-    def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
-        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
-        return self._extend(token, lease)[0]
-
-    def _extend(self, token: int | Lease, lease: DurationLike | None) -> tuple[int, int]:
-        p = self._p
-        duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
-        with p.lock:
-            now = p.enter()
-            held = self._held(token, now, p.tally.extend)
-            deadline = max(held.deadline, now + duration)
-            effect = fx.Extend(held.primary, held.key, held.token, deadline, held.version + 1)
-            offset = p.write(effect, 1, now, p.claim_level, partial(p.state.apply, effect), is_essential=True)
-            p.timer_soon(deadline)
-            p.tally.extend["extended"] += 1
-        if p.claim_level == FULL:
-            p.settle(offset)
-        return deadline, effect.version
-
-    def release(
-        self,
-        token: int | Lease,
-        *,
-        delay: DurationLike | None = None,
-        process_date: DateLike | None = None,
-        failed: bool = False,
-        durability: str | None = None,
-    ) -> None:
-        """
-        Give a lease back: the entry waits again, now, after a delay, or at a date.
-
-        `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
-        """
-        if process_date is not None and delay is not None:
-            raise Invalid("give process_date or delay, not both")
-        date = None if process_date is None else date_ms(process_date, "process_date")
-        later = None if delay is None else duration_ms(delay, "delay")
-
-        def decide(held: Held, now: int, offset: int) -> fx.Effect:
-            holding = self._p.state.holding(held)
-            at = date if later is None else max(now + later, holding.row.insertion)
-            return life.release(holding, at, now, offset, self._p.settings, is_failure=failed)
-
-        self._end(token, decide, durability, self._p.tally.release, "failed" if failed else "released")
-
-    def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
-        """Give an entry up: it is kept apart until somebody retries or discards it."""
-        reason_text(reason)
-        self._end(
-            token,
-            lambda held, now, offset: life.bury(self._p.state.holding(held), reason, now, offset),
-            durability,
-            self._p.tally.bury,
-            "buried",
-        )
-
-    def _end(
-        self, token: int | Lease, decide: Decide, durability: str | None, counts: dict[str, int], outcome: str
-    ) -> None:
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[None, int]:
-            now = p.enter()
-            effect = decide(self._held(token, now, counts), now, p.log.next_offset)
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-            counts[outcome] += 1
-            return None, at
-
-        p.change(level, make)

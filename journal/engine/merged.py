@@ -41,6 +41,7 @@ from journal.engine.segments import Place
 from journal.engine.state import State
 from journal.engine.steps import MEMBERS, STEP
 from journal.errors import LogDamaged, StorageError, StoreClosed
+from journal.shield import Latch
 
 R = TypeVar("R")
 
@@ -177,7 +178,7 @@ class Member(Pipeline):
     lock: threading.Lock = _Shared()  # type: ignore[assignment]
     log: Any = _Shared()
     order: int = _Shared()  # type: ignore[assignment]
-    followers: tuple[threading.Event, ...] = _Shared()  # type: ignore[assignment]
+    followers: tuple[Latch, ...] = _Shared()  # type: ignore[assignment]
     is_broken: bool = _Shared()  # type: ignore[assignment]
     changes: int = _Shared()  # type: ignore[assignment]
     next_token: int = _Shared()  # type: ignore[assignment]

@@ -13,8 +13,10 @@ from journal.engine.member import MemberConsumers
 from journal.engine.merged import Merging
 from journal.engine.prefixed import counts_in
 from journal.engine.rotating import Rotating
+from journal.shield import shielded
 
 
+@shielded
 class MergedJournals(Following, Rotating):
     """The generations, the log and the settings that merged journals share; its feed has the changes of all of them."""
 

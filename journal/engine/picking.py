@@ -13,9 +13,11 @@ from journal.engine.arguments import consumer_name, lease_ms, version_number
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
-from journal.errors import Refused
+from journal.errors import Paused, Refused
+from journal.shield import shielded
 
 
+@shielded
 class Picking(Consuming):
     """The verbs of consumers, and those that name an entry."""
 
@@ -31,7 +33,7 @@ class Picking(Consuming):
         """
         Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
         """
         raw = key_bytes(key)
         consumer_name(consumer)
@@ -43,6 +45,8 @@ class Picking(Consuming):
             now = p.enter()
             try:
                 row = life.claimable(self._find(key, raw, now), key, version, now)
+                if p.state.is_paused:
+                    raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
             except Refused:
                 p.tally.claim["refused"] += 1
                 raise

@@ -44,6 +44,7 @@ from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
 from journal.engine.steps import PAUSE_S
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
+from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
@@ -81,7 +82,7 @@ class Pipeline:
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
-        self.followers: tuple[threading.Event, ...] = ()
+        self.followers: tuple[Latch, ...] = ()
         """Set when there may be more to read in the log."""
         self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
@@ -90,8 +91,7 @@ class Pipeline:
         """What is in memory may not be what the log says; true only between two lines, or after an interrupt (P2)."""
         self.changes = 0
         """Since the last checkpoint."""
-        self.next_token = opening << 40
-        self.timer_at = 0
+        self.next_token, self.timer_at = opening << 40, 0
         self.tick: Callable[[int], int] = lambda now: 0
         """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
         self.tally = Tally()
@@ -317,7 +317,7 @@ class Pipeline:
             self._rouse(now)
 
     def _rouse(self, now: int) -> None:
-        next_due = self.state.order.next_due(now)
+        next_due = None if self.state.is_paused else self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
             self.due.rouse(next_due)
 

@@ -39,6 +39,7 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
 from journal.errors import JournalError, Refused
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
 """process_date, delay, expiration, insertion_date, owner"""
@@ -46,6 +47,7 @@ _INSERTED = life.INSERTED
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
+@shielded
 class Producing(Side):
     """The verbs of producers."""
 
@@ -56,6 +58,7 @@ class Producing(Side):
         super().__init__(pipeline)
         pipeline.put_together = partial(put_together, pipeline)
 
+    @exposed
     def put(
         self,
         key: UserKey | None,
@@ -100,6 +103,7 @@ class Producing(Side):
             # The usual put, without a call for each step.
             raw = key.encode()
             level = p.level if durability is None else p.level_of(durability, p.level)
+            is_up = shield_up()
             try:
                 if level == FULL and p.commit.io.locked():
                     kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
@@ -111,8 +115,12 @@ class Producing(Side):
                 return result
             except SchemaChanged:
                 pass  # it has a schema by now, and must be checked
+            finally:
+                if is_up:
+                    shield_down()
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, life.put)
+        with SHIELD:
+            return self._put_any(key, data, priority, options, durability, life.put)
 
     def _timed_put(self, key: UserKey | None, data: Any, **options: Any) -> PutResult:
         """A put whose time is taken, from the call to the answer."""
@@ -176,7 +184,7 @@ class Producing(Side):
             return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, life.put)
         log = p.log
         at = log.next_offset
-        primary = pack_place(priority, now) + slot
+        primary = pack_place(priority, now, at) + slot
         value = encode_usual(primary, now, at, raw, data)
         p.append(_new(fx.Put, (primary, value)), 1, now, level)
         try:
@@ -205,7 +213,7 @@ class Producing(Side):
         else:
             insertion, accepted, date = dates_of(want, now)
         at = p.log.next_offset
-        primary = pack_place(priority, date) + slot
+        primary = pack_place(priority, date, at) + slot
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
@@ -232,20 +240,25 @@ class Producing(Side):
         priority, date = place(row.primary)
         return PutResult(decision.outcome, cursor_of(at), row.version, date, priority), at
 
+    @exposed
     def put_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
         Put a group: one record, one sync; all that is not refused stands or falls together.
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return put_many(self, listed(puts, "put_many"), durability, life.put, "put_many")
+        items = listed(puts, "put_many")
+        with SHIELD:
+            return put_many(self, items, durability, life.put, "put_many")
 
+    @exposed
     def create_many(
         self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
     ) -> list[PutResult | JournalError]:
         """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
-        rule = creating(is_repeatable)
-        return put_many(self, listed(puts, "create_many"), durability, rule, "create_many")
+        items = listed(puts, "create_many")
+        with SHIELD:
+            return put_many(self, items, durability, creating(is_repeatable), "create_many")
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
@@ -273,6 +286,7 @@ class Producing(Side):
         result: PutResult = change_one(self._p, self._find, want, durability, is_essential=False)
         return result
 
+    @exposed
     def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
         Move a group: one record, one sync; all that is not refused stands or falls together.
@@ -280,8 +294,10 @@ class Producing(Side):
         The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
         """
         items = listed(moves, "move_many")
-        return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
+        with SHIELD:
+            return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
 
+    @exposed
     def delete_many(
         self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
     ) -> list[bool | JournalError]:
@@ -291,4 +307,5 @@ class Producing(Side):
         The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
         """
         items = listed(deletes, "delete_many")
-        return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)
+        with SHIELD:
+            return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)

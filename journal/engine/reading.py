@@ -13,7 +13,7 @@ from itertools import islice
 
 from journal.core.buckets import Range
 from journal.core.forecast import Forecast, Tally
-from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, owner_in, owner_key
+from journal.core.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Entry, Page, entry_of
@@ -32,14 +32,15 @@ from journal.engine.side import Side
 from journal.engine.snapshot import Snapshot
 from journal.engine.snapshots import take
 from journal.errors import Invalid
+from journal.shield import SHIELD, exposed, give_way, shielded
 
 LOOK_UPS = 256
 """Keys that are looked up under the lock at a time."""
 KEYS = 4096
 """Keys that are counted under the lock at a time: a millisecond."""
-_LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
+@shielded
 class Reading(Side):
     """The verbs of readers."""
 
@@ -98,6 +99,7 @@ class Reading(Side):
         start: bytes | None = b""
         while start is not None:
             page, start = self._owners(start)
+            give_way()
             for owner, count in page:
                 found[owner] = found.get(owner, 0) + count
         return dict(sorted(found.items()))
@@ -112,17 +114,19 @@ class Reading(Side):
         at = 0
         while at < len(page):
             owner = owner_in(page[at])
-            end = bisect_left(page, owner_key(owner, _LAST), at)
+            end = bisect_left(page, owner_key(owner, BEHIND_ALL), at)
             found.append((owner.decode(), end - at))
             at = end
         return found, page[-1] + b"\0" if len(page) == KEYS else None
 
+    @exposed
     def get_many(self, keys: Iterable[UserKey]) -> list[Entry | None]:
         """The entries with these keys, None for each that there is not, in order."""
         wanted = [(key, key_bytes(key)) for key in listed(keys, "get_many")]
         found: list[Entry | None] = []
         for start in range(0, len(wanted), LOOK_UPS):
-            rows = self._rows(wanted[start : start + LOOK_UPS])
+            with SHIELD:
+                rows = self._rows(wanted[start : start + LOOK_UPS])
             found += [None if row is None else entry_of(*row) for row in rows]
         return found
 

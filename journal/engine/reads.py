@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from journal.core.keys import pack_place
+from journal.core.keys import pack_bound
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
 from journal.engine.arguments import AVAILABLE
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter, Selection, filled
+from journal.shield import whole
 
 PAGE = 256
 
@@ -27,7 +28,7 @@ class Reads:
     def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
         """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
         blank = self._p.generations.blank
-        start: bytes | None = pack_place(0, since)
+        start: bytes | None = pack_bound(0, since)
         while start is not None:
             page, start = self._page(start, status, since, until)
             yield from page if blank is None else (filled(entry, blank) for entry in page)
@@ -44,6 +45,7 @@ class Reads:
                     return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
         return Selection(p, wanted).count()
 
+    @whole
     def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[Entry], bytes | None]:
         """One page from `start` on, and where the next one begins."""
         p = self._p
@@ -60,9 +62,9 @@ class Reads:
                 if not since <= date < until:
                     # Jump to the range of this priority, or of the next one.
                     if date < since:
-                        following = pack_place(priority, since)
+                        following = pack_bound(priority, since)
                     else:
-                        following = None if priority == 255 else pack_place(priority + 1, since)
+                        following = None if priority == 255 else pack_bound(priority + 1, since)
                     break
                 following = primary + b"\0"
                 held = state.leases.by_primary.get(primary)

@@ -51,6 +51,7 @@ from journal.engine.place import prepare
 from journal.engine.staging import Staging
 from journal.engine.steps import catch_up
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
+from journal.shield import shielded
 
 if TYPE_CHECKING:
     from journal.daemon.server import ServeOptions, Server
@@ -83,17 +84,12 @@ def open_store(
         raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
     interval = duration_ms(sync_interval, "sync_interval")
     return Store(
-        Path(path).absolute(),
-        level=level,
-        claim_level=FULL if claims == "full" else min(level, OS),
-        sync_s=max(interval, 1) / 1000,
-        time=EngineTime(as_clock(clock)),
-        is_deep=verify == "full",
-        is_readonly=readonly,
-        map_bytes=map_bytes,
-    )
+        Path(path).absolute(), level=level, claim_level=FULL if claims == "full" else min(level, OS), sync_s=max(interval, 1) / 1000,
+        time=EngineTime(as_clock(clock)), is_deep=verify == "full", is_readonly=readonly, map_bytes=map_bytes,
+    )  # fmt: skip
 
 
+@shielded
 class Store:
     """An open store; a context manager. Made by `journal.open`."""
 

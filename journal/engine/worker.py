@@ -21,15 +21,18 @@ from journal.engine.lease import Lease
 from journal.engine.pipeline import Pipeline
 from journal.engine.steps import PASSED
 from journal.errors import Invalid, StoreClosed
+from journal.shield import SHIELD, exposed, shielded
 
 SLEEP_MAX_S = 60.0
 STOP_LOOK_S = 0.25
-"""An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
+"""An Event cannot be waited for together with a place: a worker with one looks at it this often."""
 
 
+@shielded
 class Working(Consuming):
     """The verb of consumers that wait for what falls due."""
 
+    @exposed
     def work(
         self,
         *,
@@ -65,10 +68,11 @@ def work(
     is_idle = True
     while stop is None or not stop.is_set():
         try:
-            if part is None:
-                taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
-            else:
-                taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
+            with SHIELD:
+                if part is None:
+                    taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
+                else:
+                    taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
             if taken is PASSED:
                 continue
             if taken is not None:
@@ -92,25 +96,25 @@ def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds
 
     `is_awake` is asked under the lock; whoever changes its answer under the lock and notifies `due` is not missed.
     """
-    with p.lock:
-        now, order = (p.enter(), None) if part is None else enter_in(p, part)
-        next_due = (order or p.state.order).next_due(now)
-        if (next_due is not None and next_due <= now) or is_awake():
-            return
-        seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)
-        seconds = seconds_max if seconds is None else min(seconds, seconds_max)
-        wakes = NEVER if next_due is None else next_due
-        if order is not None:
-            with p.due.apart() as place:
+    with SHIELD:
+        due = p.due
+        with p.lock:
+            now, order = (p.enter(), None) if part is None else enter_in(p, part)
+            next_due = None if p.state.is_paused else (order or p.state.order).next_due(now)
+            if (next_due is not None and next_due <= now) or is_awake():
+                return
+            seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)
+            seconds = seconds_max if seconds is None else min(seconds, seconds_max)
+            wakes = NEVER if next_due is None else next_due
+            if order is None:
+                place = due.take_place(wakes)
+            else:
+                place = due.take_place_apart()
                 order.sleeping[place] = wakes
-                try:
-                    place.wait(seconds)
-                finally:
-                    del order.sleeping[place]
-            return
-        me = object()
-        p.sleeping[me] = wakes
         try:
-            p.due.wait(seconds)
+            place.sleep(seconds)
         finally:
-            del p.sleeping[me]
+            with p.lock:
+                due.leave(place)
+                if order is not None:
+                    del order.sleeping[place]

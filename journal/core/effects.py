@@ -154,7 +154,7 @@ class Group(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """Rows of an older generation move to the active one, as they are: primary, value, … of waiting entries, primary,
+    """Rows of an older generation move to the active one, as they are: primary, value, … of entries, primary,
     value, … of the lease rows of those that have one, name, value, … of buried ones."""
 
     entries: list[bytes]

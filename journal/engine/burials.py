@@ -44,6 +44,7 @@ class Burials(Side):
             row = life.retry(buried, found.slot, now, p.log.next_offset)
             effect = fx.Retry(name, row.primary, encode_row(row))
             at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
+            p.tally.retry["retried"] += 1
             priority, date = place(row.primary)
             return PutResult("retried", cursor_of(at), row.version, date, priority), at
 
@@ -58,7 +59,9 @@ class Burials(Side):
         def make() -> tuple[None, int]:
             now = p.enter()
             effect = fx.Unbury(self._buried(key, raw)[0], key)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            p.tally.discard["discarded"] += 1
+            return None, at
 
         p.change(level, make)
 

@@ -397,9 +397,9 @@ class Generations:
         self.kept = kept
         self.look_at_schema()
 
-    def survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
-        """What the next step moves, and whose it is; None when only leased entries are left."""
-        effect = survivors(self._p.state, rows)
+    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
+        """What the next step moves, and whose it is; None when nothing is left that may move."""
+        effect = survivors(self._p.state, rows, with_leased=with_leased)
         return None if effect is None else (b"", effect)
 
     def move(self, name: bytes, effect: fx.Carry, now: int) -> None:

@@ -271,6 +271,10 @@ class Stored:
         """When the next entry falls due, or fell due; None when nothing waits."""
         return self.order.next_due_exactly(now, self._cursor, self.leases.by_primary)
 
+    def oldest_due(self, now: int) -> int | None:
+        """When the entry fell due that is due for the longest time, of any priority; None when nothing is due."""
+        return self.order.oldest_due(now, self._cursor, self.leases.by_primary)
+
     def due_now(self, now: int, limit: int) -> tuple[int, int | None]:
         """How many entries are due, of up to `limit` keys, and when the next one falls due that is not; nothing is pending."""
         return self.order.due_now(
@@ -319,10 +323,6 @@ class Stored:
             return decode_lease(primary, value)
         except StoreDamaged as e:
             raise StoreDamaged(f"{rows.file.path}: {e}") from e
-
-    def current(self, primary: bytes) -> Row:
-        """The entry with the version and the timeouts that count (rows R4)."""
-        return self.counted(self.entry(primary))
 
     def counted(self, row: Row) -> Row:
         """The row with the version and the timeouts that count (rows R4)."""

@@ -37,7 +37,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.rooms import sweep as sweep_snapshots
 from journal.engine.rowsfile import DATABASES
 from journal.engine.staging import sweep_loads
-from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged
+from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
 
 log = logging.getLogger("journal.store")
 
@@ -90,7 +90,10 @@ class Opening:
     def _look(self, name: str) -> list[Kept]:
         """For one who looks: the generations that there are now."""
         self.catalog.renew()
-        return self.listed(name).generations
+        listed = self.catalog.get(name)
+        if listed is None:
+            raise StoreClosed(f"the journal {name} is not there any more: it was dropped")
+        return listed.generations
 
     def _was_closed(self, name: str) -> bool:
         """For one who looks: whether the rows are as a clean close left them (catalog A2)."""

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
+from journal.engine import parts
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
@@ -70,8 +71,7 @@ class Pipeline:
         sync_s: float,
         map_bytes: int,
     ) -> None:
-        self.name = name
-        self.top = top
+        self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
         self.settings = settings
@@ -134,8 +134,10 @@ class Pipeline:
                 path = self.directory(kept.order) / "rows.mdb"
                 check_before_open(path, digests.get(kept.order), is_deep=is_deep)
                 opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
+            parts.check(opened)
             self.state = self._state_over(opened)
             applied, end = self._replay()
+            parts.check_end(opened, self.log.base + end.offset)
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
             self.consumers.load()
         except BaseException:

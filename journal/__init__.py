@@ -20,6 +20,7 @@ from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import (
+    Backup,
     Buried,
     Compacted,
     Delete,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from journal.engine.lease import Lease
     from journal.engine.merged_journals import MergedJournals
     from journal.engine.readlog import LogRecord, read_log
+    from journal.engine.restore import restore
     from journal.engine.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
     from journal.roles.consumer import Consumer
@@ -92,6 +94,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "AccessDenied",
+    "Backup",
     "Block",
     "Buried",
     "Busy",
@@ -157,6 +160,7 @@ __all__ = [
     "connect",
     "open",
     "read_log",
+    "restore",
 ]
 
 _LATER = {
@@ -173,6 +177,7 @@ _LATER = {
     "Store": "journal.engine.store",
     "open": "journal._open",
     "read_log": "journal.engine.readlog",
+    "restore": "journal.engine.restore",
 }
 """What is imported when it is first used, and from where."""
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import journal
 from journal.cli import (
+    backup,
     bury,
     check,
     claim,
@@ -37,6 +38,7 @@ from journal.cli import (
     peek,
     put,
     release,
+    restore,
     retry,
     rotate,
     serve,
@@ -48,7 +50,7 @@ from journal.errors import Invalid, JournalError
 
 COMMANDS = (
     put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
-    forecast, serve, tokens,
+    forecast, serve, tokens, backup, restore,
 )  # fmt: skip
 
 

@@ -253,6 +253,7 @@ class Checkpoints:
         if p.state.older:
             p.generations.note_moves()
         p.state.keep(p.order, applied, p.time.now())
+        p.state.active.keep_parts(p.state.older, p.log.tail())
         try:
             for rows in p.state.older:
                 if rows.is_dirty:

@@ -250,7 +250,7 @@ class Generations:
             p.state.move_to(rows)
             rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
             rows.keep(order, Place(0, 0, 0), now)
-            rows.keep_parts(p.state.older)
+            rows.keep_parts(p.state.older, b"")
             file.commit()
             file.sync()
             rows.growth.committed(file.used_bytes())

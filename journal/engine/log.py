@@ -37,6 +37,7 @@ from journal.core.record import encoder, extended
 from journal.engine.files import open_file, storage_error, sync_directory, write_all, write_zeros
 from journal.engine.segments import (
     SEGMENT_BYTES_FIRST,
+    TAIL_BYTES,
     UNNAMED,
     Place,
     list_segments,
@@ -262,6 +263,10 @@ class Log:
     def end(self) -> Place:
         """Where the next record goes."""
         return Place(self.next_offset - self.base, self.first, self.position)
+
+    def tail(self) -> bytes:
+        """The last bytes of the last record, which are its checksum; all is in the OS."""
+        return os.pread(self.fd, TAIL_BYTES, self.position - TAIL_BYTES) if self.position else b""
 
     def _write(self, data: bytes, position: int) -> None:
         write_all(self.fd, data, position)

@@ -134,7 +134,7 @@ class Pipeline:
                 path = self.directory(kept.order) / "rows.mdb"
                 check_before_open(path, digests.get(kept.order), is_deep=is_deep)
                 opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
-            parts.check(opened)
+            parts.check(opened, self.log.directory)
             self.state = self._state_over(opened)
             applied, end = self._replay()
             parts.check_end(opened, self.log.base + end.offset)

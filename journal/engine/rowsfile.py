@@ -106,9 +106,9 @@ class Rows:
         if self.index is not None:
             self.index.keep()
 
-    def keep_parts(self, older: list[Rows]) -> None:
-        """Of the active one: write which commits of the others this one belongs to."""
-        self.put(parts.NAME, parts.packed(older), db=self.meta)
+    def keep_parts(self, older: list[Rows], tail: bytes) -> None:
+        """Of the active one: write which commits of the others, and which end of the log, this commit belongs to."""
+        self.put(parts.NAME, parts.packed(older, tail), db=self.meta)
 
     def must_delete(self, name: bytes, database: Any, what: str) -> None:
         """Remove a row that must be there."""

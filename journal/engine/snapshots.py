@@ -214,6 +214,7 @@ class _Reader:
         entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
         self.bytes = self._file.used_bytes() * self.size // max(entries, 1)
         """What a copy takes, at most; of a merged journal's rows about."""
+        self.used_bytes = self._file.used_bytes()
         self.source = self._source()
 
     def _source(self) -> tuple[int | str, ...]:
@@ -243,15 +244,19 @@ class _Reader:
             if self._prefix:
                 write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")}, self._file.map_bytes)
             else:
-                fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-                try:
-                    self._file.copy_to(fd, self._txn, path)
-                finally:
-                    os.close(fd)
+                self.write_to(path)
             digest = digest_of(path)
         except OSError as e:
             raise storage_error(e, f"cannot copy rows to {path}") from e
         return note(Copied(str(path), digest, self.size, source=self.source))
+
+    def write_to(self, path: Path) -> None:
+        """Write all that it sees to a new file."""
+        fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            self._file.copy_to(fd, self._txn, path)
+        finally:
+            os.close(fd)
 
     def _own(self, name: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """The rows of a merged journal in a sub-database, without the name (H3)."""

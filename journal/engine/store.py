@@ -35,6 +35,7 @@ from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Flag
 from journal.engine import check as checks
 from journal.engine import lmdbfile
+from journal.engine.backups import Backups
 from journal.engine.catalog import Catalog
 from journal.engine.clock import EngineTime, as_clock
 from journal.engine.dropping import clear_step, finish
@@ -93,7 +94,7 @@ def open_store(
     )
 
 
-class Store:
+class Store(Backups):
     """An open store; a context manager. Made by `journal.open`."""
 
     _frame_bytes_max = 1 << 20
@@ -112,8 +113,7 @@ class Store:
         map_bytes: int,
     ) -> None:
         self.path = path
-        self._is_readonly = is_readonly
-        self._time = time
+        self._is_readonly, self._time = is_readonly, time
         self._lock = threading.RLock()
         self._trouble: StorageError | None = None
         self._journals: dict[str, Journal] = {}

@@ -158,7 +158,6 @@ class Stored:
             if rows.is_dirty:
                 rows.keep(order, applied, now)
         self.active.keep(order, applied, now)
-        self.active.keep_parts(self.older)
         self.finished.keep(self.active)
         self.once.keep(self.active)
 

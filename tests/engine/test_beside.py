@@ -202,6 +202,7 @@ def test_a_call_reads_one_moment(
     read: Callable[[journal.Journal], object],
 ) -> None:
     """A read of many pages is not of several moments: what comes and goes between its pages is not seen."""
+    monkeypatch.setattr("journal.engine.reads.LOOK_S", 60.0)
     step('pages.put_many([journal.Put(f"many-{n}", n, delay="3h") for n in range(5000)])')
     step('[pages.delete(f"key-{n}") for n in range(40)]')
     step("store.checkpoint()")

@@ -7,6 +7,7 @@ import os
 from journal.core.times import DurationLike
 from journal.engine.lmdbfile import MAP_BYTES
 from journal.engine.store import Store, open_store
+from journal.shield import SHIELD
 
 
 def open(  # noqa: A001 - the public name is journal.open
@@ -31,7 +32,15 @@ def open(  # noqa: A001 - the public name is journal.open
     verify         "full" walks every page of every file before using it
     map_bytes      the most that the rows of one journal may take
     """
-    return open_store(
-        path, durability=durability, sync_interval=sync_interval, claims=claims, clock=clock, readonly=readonly, verify=verify,
-        map_bytes=map_bytes,
-    )  # fmt: skip
+    store: Store | None = None
+    try:
+        with SHIELD:
+            store = open_store(
+                path, durability=durability, sync_interval=sync_interval, claims=claims, clock=clock, readonly=readonly,
+                verify=verify, map_bytes=map_bytes,
+            )  # fmt: skip
+    except BaseException:
+        if store is not None:
+            store.close()  # it was interrupted when it was open: nobody else could close it
+        raise
+    return store

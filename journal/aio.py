@@ -45,7 +45,7 @@ from journal.core.cursor import Cursor
 from journal.core.drift import Time
 from journal.core.events import Event
 from journal.core.keys import UserKey
-from journal.core.views import Backup, Loaded
+from journal.core.views import Backup, Loaded, Put, PutResult
 from journal.errors import JournalError
 
 _END = object()
@@ -217,11 +217,15 @@ class AsyncJournal(_AsyncFollowing):
         return AsyncSubscription(found, self._runner, self._wrapped.name)
 
     async def done_many(
-        self, leases: list[AsyncLease | int], *, durability: str | None = None
-    ) -> list[JournalError | None]:
+        self,
+        leases: list[AsyncLease | int],
+        *,
+        next: Iterable[Put | None] | None = None,
+        durability: str | None = None,
+    ) -> list[PutResult | JournalError | None]:
         """See Journal.done_many."""
         tokens = [lease._wrapped.token if isinstance(lease, AsyncLease) else lease for lease in leases]
-        return await self._runner.run(lambda: self._wrapped.done_many(tokens, durability=durability))
+        return await self._runner.run(lambda: self._wrapped.done_many(tokens, next=next, durability=durability))
 
     async def leases(self, *, consumer: str | None = None) -> list[AsyncLease]:
         """See Journal.leases."""

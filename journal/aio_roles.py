@@ -15,7 +15,7 @@ X2  A handler that is cancelled has not failed: its entry goes back to its place
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -24,10 +24,11 @@ from journal._runner import Runner, Wrapped, verb
 from journal.aio import AsyncJournal
 from journal.aio_iterated import AsyncLease
 from journal.core.times import DurationLike
+from journal.core.views import Put, PutResult
 from journal.engine.lease import Lease
-from journal.errors import JournalError, LeaseLost
+from journal.errors import Invalid, JournalError, LeaseLost, Refused
 from journal.roles.consumer import Consumer
-from journal.roles.handling import fail, give_back, note_failure
+from journal.roles.handling import fail, finish, give_back, note_failure
 from journal.roles.producer import Producer
 
 Handler = Callable[[AsyncLease], Awaitable[object]]
@@ -96,10 +97,16 @@ class AsyncConsumer:
         lease = await self._runner.run(self._wrapped.take_nowait)
         return None if lease is None else AsyncLease(lease, self._runner)
 
-    async def done_many(self, leases: list[AsyncLease], *, durability: str | None = None) -> list[JournalError | None]:
+    async def done_many(
+        self,
+        leases: list[AsyncLease],
+        *,
+        next: Iterable[Put | None] | None = None,
+        durability: str | None = None,
+    ) -> list[PutResult | JournalError | None]:
         """See Consumer.done_many."""
         own = [lease._wrapped for lease in leases]
-        return await self._runner.run(lambda: self._wrapped.done_many(own, durability=durability))
+        return await self._runner.run(lambda: self._wrapped.done_many(own, next=next, durability=durability))
 
     async def report_clock(self, t1: Any, t2: Any = None, **times: Any) -> bool:
         """See Consumer.report_clock."""
@@ -128,7 +135,7 @@ class AsyncConsumer:
         """What journal.roles.handling does, awaited."""
         own, consumer = lease._wrapped, self._wrapped
         try:
-            await handler(lease)
+            result = await handler(lease)
         except Exception as e:  # noqa: BLE001 - the work has failed, not the consumer
             note_failure(consumer, own, e)
             await self._answer(own, partial(fail, own, e, consumer.retry))
@@ -137,7 +144,11 @@ class AsyncConsumer:
             raise
         else:
             if consumer.auto_done:
-                await self._answer(own, own.done)
+                try:
+                    await self._answer(own, finish(own, result))
+                except (Invalid, Refused) as e:
+                    note_failure(consumer, own, e)
+                    await self._answer(own, partial(fail, own, e, consumer.retry))
 
     async def _answer(self, lease: Lease, answer: Callable[[], object]) -> None:
         if lease._is_ended or not self._wrapped.holds(lease):

@@ -68,7 +68,7 @@ class StoreLocked(StorageError):
 
 
 class StoreFull(StorageError):
-    """No room for this change, on the disk or in the map. Nothing was changed; it works again when there is room."""
+    """No room for this change (disk, map, or a limit of the system). Nothing was changed; it works again when there is room."""
 
 
 class StoreFailed(StorageError):

@@ -38,6 +38,7 @@ WIRE: tuple[str, ...] = tuple(
 # the building. The longest name that fits decides. `journal` alone is the public face, the package's __init__.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.errors",),
+    ("journal.shield", "journal.threads"),
     ("journal.core",),
     WIRE,
     ("journal.loads",),

@@ -7,18 +7,18 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from journal.client.call import Call, Steps, as_it_is, call, nothing, part_of_list
-from journal.client.producing import one_result
+from journal.client.producing import check_put, item_of_put, one_result, parts, sent_part
 from journal.core.arguments import consumer_name, lease_ms, listed, reason_text, version_number
 from journal.core.buckets import Range
 from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import PutResult
+from journal.core.views import Put, PutResult
 from journal.errors import FrameError, Invalid, JournalError
 from journal.net.commands import COMMANDS
 from journal.net.limits import DEFAULT, LIST_MAX
 from journal.net.shown import shown
-from journal.net.values import COLUMNS, LeaseRow, error_from, lease_from
+from journal.net.values import COLUMNS, LeaseRow, error_from, lease_from, result_from
 
 _CLAIM = COMMANDS["CLAIM"]
 _DONE = COMMANDS["DONE"]
@@ -120,31 +120,79 @@ def claim_key(
     return claim._replace(undo=partial(_undo, journal))
 
 
-def done(journal: str, token: int | Tokened, *, durability: str | None = None) -> Call[None]:
-    """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
+def done(
+    journal: str, token: int | Tokened, *, next: Put | None = None, durability: str | None = None
+) -> Call[PutResult | None]:
+    """
+    The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing.
+
+    With `next`, a journal.Put of the same key or of another one, both are one change, and the result is that of the put
+    ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
+    """
     given: dict[str, Any] = {"token": token if type(token) is int else token_of(token)}
     if durability is not None:
         given["durability"] = durability
+    if next is not None:
+        return Call(_DONE, journal, given | {"next": item_of_put(next)}, one_result)
     return Call(_DONE, journal, given, nothing)
 
 
 def done_many(
-    journal: str, leases: Iterable[Tokened | int], *, durability: str | None = None
-) -> Steps[list[JournalError | None]]:
-    """Finish many leases with one record (more than 16,384: several); None or the error of each, in order."""
+    journal: str,
+    leases: Iterable[Tokened | int],
+    *,
+    next: Iterable[Put | None] | None = None,
+    durability: str | None = None,
+) -> Steps[list[PutResult | JournalError | None]]:
+    """
+    Finish many leases with one record (more than 16,384, or than a frame holds: several); None or the error of each, in order.
+
+    `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
+    """
     tokens = [token_of(lease) for lease in listed(leases, "done_many")]
     if len(tokens) > GROUP_MAX:
         raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
-    return _done_many(journal, tokens, durability)
+    if next is None:
+        return _done_many(journal, tokens, durability)
+    nexts = listed(next, "next")
+    if len(nexts) != len(tokens):
+        raise Invalid(f"next has {len(nexts)} items for {len(tokens)} leases: give a journal.Put or None for each")
+    for put in nexts:
+        if put is not None:
+            check_put(put)
+    return _done_with(journal, list(zip(tokens, nexts, strict=True)), durability)
 
 
-def _done_many(journal: str, tokens: list[int], durability: str | None) -> Steps[list[JournalError | None]]:
-    results: list[JournalError | None] = []
+def _done_many(journal: str, tokens: list[int], durability: str | None) -> Steps[list[PutResult | JournalError | None]]:
+    results: list[PutResult | JournalError | None] = []
     for start in range(0, len(tokens), LIST_MAX):
         part = tokens[start : start + LIST_MAX]
         answers = yield call("DONE_MANY", journal, as_it_is, tokens=part, durability=durability)
         results += [None if answer is None else error_from(answer) for answer in answers]
     return results
+
+
+def _done_with(
+    journal: str, items: list[tuple[int, Put | None]], durability: str | None
+) -> Steps[list[PutResult | JournalError | None]]:
+    """The same with puts: as many in a frame as it holds."""
+
+    def item_of(item: tuple[int, Put | None]) -> dict[str, Any]:
+        return {"token": item[0]} | ({} if item[1] is None else item_of_put(item[1]))
+
+    def ask(dones: list[dict[str, Any]]) -> Call[Any]:
+        tokens = [item["token"] for item in dones]
+        nexts = [{name: value for name, value in item.items() if name != "token"} or None for item in dones]
+        return call("DONE_MANY", journal, as_it_is, tokens=tokens, nexts=nexts, durability=durability)
+
+    results: list[PutResult | JournalError | None] = [None] * len(items)
+    for places, part in parts(items, item_of, results):
+        yield from sent_part(ask, "dones", places, part, _read_done, results)
+    return results
+
+
+def _read_done(answer: Any) -> PutResult | JournalError | None:
+    return None if answer is None else result_from(answer)
 
 
 def extend(journal: str, token: int | Tokened, lease: DurationLike | None = None) -> Call[tuple[int, int]]:

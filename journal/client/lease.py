@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from journal.core.keys import UserKey
 from journal.core.rows import unpack_data
 from journal.core.times import DateLike, DurationLike
+from journal.core.views import Put, PutResult
 from journal.errors import LeaseLost
 from journal.net.values import LeaseRow
 
@@ -82,10 +83,11 @@ class RemoteLease(LeaseView):
         super().__init__(row)
         self._journal = journal
 
-    def done(self, *, durability: str | None = None) -> None:
-        """The work is finished: the entry goes. Repeating it is harmless."""
-        self._journal.done(self.token, durability=durability)
+    def done(self, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """The work is finished: the entry goes, and what comes `next` is put, both or none. Repeating it is harmless."""
+        result = self._journal.done(self.token, next=next, durability=durability)
         self._is_ended = True
+        return result
 
     def extend(self, lease: DurationLike | None = None) -> int:
         """Ask for more time, from now on; the new deadline."""

@@ -105,7 +105,7 @@ def put_many(
 
     The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
     """
-    return _group("PUT_MANY", journal, "puts", listed(puts, "put_many"), _item_of_put, result_from, durability)
+    return _group("PUT_MANY", journal, "puts", listed(puts, "put_many"), item_of_put, result_from, durability)
 
 
 def create_many(
@@ -114,7 +114,7 @@ def create_many(
     """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
     more = {"is_repeatable": True} if is_repeatable else {}
     return _group(
-        "CREATE_MANY", journal, "puts", listed(puts, "create_many"), _item_of_put, result_from, durability, more
+        "CREATE_MANY", journal, "puts", listed(puts, "create_many"), item_of_put, result_from, durability, more
     )
 
 
@@ -219,7 +219,15 @@ def _put(
     return item
 
 
-def _item_of_put(item: Put) -> dict[str, Any]:
+def check_put(item: Any) -> None:
+    """What a group is made of."""
+    if type(item) is not Put:
+        raise Invalid(f"a group has journal.Put objects, not {item!r}")
+
+
+def item_of_put(item: Put) -> dict[str, Any]:
+    """A put as it is sent."""
+    check_put(item)
     options = item.options
     return _put(item.key, item.data, item.priority, *((None,) * 5 if options is None else options))
 
@@ -274,8 +282,9 @@ def _group(
     """Send a group in as many frames as it needs. What is not acceptable gets its error here, in its place."""
     if len(items) > GROUP_MAX:
         raise Invalid(f"{command.lower()} takes up to {GROUP_MAX} entries, not {len(items)}: split the group")
-    if name == "puts" and (wrong := next((item for item in items if type(item) is not Put), None)) is not None:
-        raise Invalid(f"a group has journal.Put objects, not {wrong!r}")
+    if name == "puts":
+        for item in items:
+            check_put(item)
     return _sent(command, journal, name, items, item_of, read, {"durability": durability, **(more or {})})
 
 
@@ -290,11 +299,11 @@ def _sent(
 ) -> Steps[list[Any]]:
     results: list[Any] = [None] * len(items)
     for places, part in parts(items, item_of, results):
-        yield from _sent_part(partial(call, command, journal, as_it_is, **more), name, places, part, read, results)
+        yield from sent_part(partial(call, command, journal, as_it_is, **more), name, places, part, read, results)
     return results
 
 
-def _sent_part(
+def sent_part(
     ask: Callable[..., Call[Any]],
     name: str,
     places: list[int],
@@ -311,7 +320,7 @@ def _sent_part(
             return
         half = len(part) // 2
         for cut in (slice(half), slice(half, None)):
-            yield from _sent_part(ask, name, places[cut], part[cut], read, results)
+            yield from sent_part(ask, name, places[cut], part[cut], read, results)
         return
     for place, answer in zip(places, answers, strict=True):
         results[place] = read(answer)

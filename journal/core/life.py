@@ -14,12 +14,15 @@ read no clock and touch no disk, so a test can walk every path.
 L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
 L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
 L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first, and for each that its
-    holder released as failed.
-L4  A key that is processing has at most one successor. When the lease ends well (done, bury) the successor becomes the
-    entry; when it ends badly (release, deadline) the two merge, the successor's data winning.
+    holder released as failed. A put onto a waiting entry sets it to 0; a successor does not, for it says nothing about the
+    attempt that runs. So a key that is put again in each round is buried like any other.
+L4  A key that is processing has at most one successor. When the entry goes (done, bury, expiry) the successor takes its place and
+    starts with a count of 0; when it waits again (release, deadline) the two merge by the journal's rules, as if the put had
+    come now, and the count goes on. Under `keep` the first stands.
 L5  A put whose insertion date is older than the last accepted one of its key changes nothing.
 L6  Neither the owner nor expiry touches an entry under an active lease.
 L7  Every accepted change raises the version.
+L8  A put of the same key that comes with `done` is the entry's own continuation: its owner stays and its version goes on.
 """
 
 from __future__ import annotations
@@ -192,13 +195,35 @@ def check_lease(token: int, held_token: int | None, deadline: int, now: int) -> 
         raise LeaseLost(f"the lease {token} ended {now - deadline} ms ago: extend in time or claim with a longer lease")
 
 
-def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
-    """The successor as the entry that takes the place of one that is finished (L4), or nothing."""
+def heir(holding: Holding, offset: int) -> Row | None:
+    """The successor as the entry that takes the place of one that goes (L4), or nothing."""
     successor = holding.successor
     if successor is None:
-        return None, None
-    row = successor._replace(at=offset, version=max(successor.version, holding.row.version) + 1)
-    return row.primary, encode_row(row)
+        return None
+    return successor._replace(at=offset, version=max(successor.version, holding.row.version) + 1)
+
+
+def promote(holding: Holding, offset: int) -> tuple[bytes | None, bytes | None]:
+    """The heir's primary key and its bytes."""
+    row = heir(holding, offset)
+    return (None, None) if row is None else (row.primary, encode_row(row))
+
+
+def follow(holding: Holding, new: Row, offset: int, settings: Settings) -> tuple[str, Row]:
+    """
+    The outcome of a put of the same key that comes with `done`, and the row that takes the place of the finished entry (L8).
+
+    A successor that waits takes that place first, and the put meets it there as it would meet any waiting entry.
+    """
+    owner = holding.row.owner
+    if owner:
+        new = new._replace(owner=new.owner or owner)
+        _check_owner(holding.row, new)
+    waiting = heir(holding, offset)
+    if waiting is None:
+        return INSERTED, new._replace(version=holding.row.version + 1)
+    decision = put(Found(new.primary[9:], waiting), new, settings)
+    return decision.outcome, decision.row
 
 
 def release(
@@ -225,17 +250,20 @@ def release(
     waiting = row._replace(
         primary=at_place(row.primary, place(row.primary)[0], process_date), at=offset, version=row.version + 1
     )
-    return _settle(holding, waiting, offset, settings)
+    return _settle(holding, waiting, now, offset, settings)
 
 
-def _settle(holding: Holding, waiting: Row, offset: int, settings: Settings) -> Release:
-    """End a lease with the entry waiting, its successor merged in."""
-    if holding.successor is not None:
-        successor = holding.successor._replace(at=offset)
-        # Under every preset the newer data wins here: the successor is newer work that was accepted.
-        rules = PRESETS["merge" if settings.merge == "keep" else settings.merge]
-        merged = merge(waiting, successor, rules, settings.postpone_max)
-        waiting = merged._replace(version=max(merged.version, successor.version + 1))
+def _settle(holding: Holding, waiting: Row, now: int, offset: int, settings: Settings) -> Release:
+    """End a lease with the entry waiting, its successor merged in (L4)."""
+    successor = holding.successor
+    if successor is not None:
+        version = max(waiting.version, successor.version) + 1
+        if waiting.expiration and waiting.expiration <= now:
+            waiting = successor  # what has expired is gone before a put meets it
+        else:
+            merged = merge(waiting, successor, PRESETS[settings.merge], settings.postpone_max)
+            waiting = merged._replace(timeouts=waiting.timeouts)  # L3
+        waiting = waiting._replace(at=offset, version=version)
     return Release(holding.row.primary, holding.token, waiting.primary, encode_row(waiting))
 
 
@@ -249,16 +277,17 @@ def lose(
     """
     assert deadline <= now
     row = holding.row
-    if holding.successor is not None:
-        return _settle(holding, row._replace(version=row.version + 1), offset, settings)
-    if row.expiration and row.expiration <= now:
+    is_expired = 0 < row.expiration <= now
+    if is_expired and holding.successor is None:
         return Expire([row.primary, row.key])
     timeouts = min(row.timeouts + 1, TIMEOUTS_MAX)
-    if timeouts > settings.timeouts_max:
+    if timeouts > settings.timeouts_max and not is_expired:
         reason = f"timed out {timeouts} times (timeouts_max {settings.timeouts_max})"
         return bury(holding._replace(row=row._replace(timeouts=timeouts)), reason, now, offset, flag="timeouts")
     # The process date stays: the entry returns to the place it had earned. A fresh one would let a crashing
     # backend push old work back for ever.
+    if holding.successor is not None:
+        return _settle(holding, row._replace(version=row.version + 1, timeouts=timeouts), now, offset, settings)
     return Timeout(row.primary, row.key, holding.token, row.version + 1, timeouts)
 
 

@@ -58,7 +58,7 @@ class Flag:
 
 class PutResult(NamedTuple):
     """What a put did: "inserted", "merged", "queued" (behind a processing one) or "ignored" (stale); of a create
-    also "exists", of other verbs "moved" or "retried"."""
+    also "exists", of one that comes with a `done` also "repeated", of other verbs "moved" or "retried"."""
 
     outcome: str
     cursor: Cursor

@@ -18,7 +18,7 @@ from typing import Any
 from journal.core.buckets import Range
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.daemon.columns import lease_bytes, text_bytes
-from journal.daemon.producing import fitted
+from journal.daemon.producing import fitted, puts_of, with_refused
 from journal.daemon.served import Served, Wired
 from journal.engine.arguments import part_of
 from journal.engine.claiming import index, is_indexed
@@ -28,6 +28,7 @@ from journal.engine.ranges import Ranges
 from journal.errors import Invalid, JournalError, LeaseLost
 from journal.net.auth import Grant
 from journal.net.shown import shown, told
+from journal.net.values import result_to
 
 log = logging.getLogger("journal.daemon")
 
@@ -173,13 +174,34 @@ def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def done(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """DONE."""
-    served.as_(grant).done(given["token"], durability=given.get("durability"))
+    if given.get("next") is None:
+        served.as_(grant).done(given["token"], durability=given.get("durability"))
+        return None
+    puts, refused = puts_of(served, [given["next"]])
+    if refused:
+        raise refused[0]
+    result = served.as_(grant).done(given["token"], next=puts[0], durability=given.get("durability"))
+    assert result is not None
+    return result_to(result)
 
 
 def done_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """DONE_MANY."""
-    results = served.as_(grant).done_many(given["tokens"], durability=given.get("durability"))
-    return fitted(results, served.room)
+    journal, tokens, nexts = served.as_(grant), given["tokens"], given.get("nexts")
+    durability = given.get("durability")
+    if nexts is None:
+        return fitted(journal.done_many(tokens, durability=durability), served.room)
+    if len(nexts) != len(tokens):
+        raise Invalid(f"nexts has {len(nexts)} items for {len(tokens)} tokens: give a put or null for each")
+    places = [place for place, item in enumerate(nexts) if item is not None]
+    puts, wrong = puts_of(served, [nexts[place] for place in places])
+    refused = {places[i]: error for i, error in wrong.items()}
+    following = dict(zip([place for place in places if place not in refused], puts, strict=True))
+    kept = [place for place in range(len(tokens)) if place not in refused]
+    results = journal.done_many(
+        [tokens[place] for place in kept], next=[following.get(place) for place in kept], durability=durability
+    )
+    return fitted(with_refused(refused, results), served.room)
 
 
 def extend(served: Served, given: dict[str, Any], grant: Grant) -> Any:

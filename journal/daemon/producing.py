@@ -81,23 +81,23 @@ def create(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def put_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """PUT_MANY."""
-    puts, refused = _puts(served, given["puts"])
+    puts, refused = puts_of(served, given["puts"])
     results = served.wired.put_many(puts, durability=given.get("durability"))
-    return fitted(_with(refused, results), served.room)
+    return fitted(with_refused(refused, results), served.room)
 
 
 def create_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CREATE_MANY."""
-    puts, refused = _puts(served, given["puts"])
+    puts, refused = puts_of(served, given["puts"])
     results = served.wired.create_many(
         puts,
         is_repeatable=given.get("is_repeatable") or False,
         durability=given.get("durability"),
     )
-    return fitted(_with(refused, results), served.room)
+    return fitted(with_refused(refused, results), served.room)
 
 
-def _puts(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dict[int, Invalid]]:
+def puts_of(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dict[int, Invalid]]:
     """What is to be put; and by its place, in order, what is refused (P4)."""
     puts: list[Put] = []
     refused: dict[int, Invalid] = {}
@@ -115,7 +115,7 @@ def _puts(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dict[
     return puts, refused
 
 
-def _with(refused: dict[int, Invalid], results: list[PutResult | JournalError]) -> list[PutResult | JournalError]:
+def with_refused(refused: dict[int, Invalid], results: list[Any]) -> list[Any]:
     """What all items of a group came to, those that were refused in their places."""
     for place, error in refused.items():
         results.insert(place, error)

@@ -39,6 +39,7 @@ from journal.engine.offsets import OffsetLog
 from journal.engine.segments import SEGMENT_BYTES_FIRST, Place, list_segments, records, segment_path
 from journal.engine.snapshots import RESERVE_BYTES, _Reader
 from journal.errors import Busy, Invalid, ReadOnly, StorageError, StoreDamaged, StoreFull
+from journal.shield import give_way, shielded
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -65,6 +66,7 @@ class _Copy(NamedTuple):
     """Reads the copy (B4)."""
 
 
+@shielded
 class Backups:
     """What a store does for its backups."""
 
@@ -165,6 +167,7 @@ class _Making:
             log.warning("backup_not_removed path=%s error=%s", self._new, e)  # the next one does it
 
     def _tick(self, size: int) -> None:
+        give_way()
         self._done += size
         self._progress(min(self._done, self._total), self._total)
 
@@ -273,7 +276,7 @@ class _Pinned:
             p.generations.pins += 1
             self._pin = min(p.log.keep_from, p.log.base + p.log.first)
             p.retention.pins.append(self._pin)
-            p.hold_log()
+            p.retention.hold()
 
     def begin(self) -> list[_Copy]:
         """Make a checkpoint; what there is to copy, with paths below the journal's."""
@@ -310,7 +313,7 @@ class _Pinned:
         with p.lock:
             p.generations.pins -= 1
             p.retention.pins.remove(self._pin)
-            p.hold_log()
+            p.retention.hold()
             p.checkpoints.free_soon()
         p.generations.snapshots.end()
 

@@ -9,7 +9,7 @@ the same rules as a single put, one after the other, each seeing what the group 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
@@ -24,10 +24,8 @@ from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
+from journal.engine.side import Side
 from journal.errors import Invalid, JournalError, Refused
-
-if TYPE_CHECKING:
-    from journal.engine.producing import Producing
 
 _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
@@ -45,7 +43,7 @@ def creating(is_repeatable: bool) -> Rule:
 
 
 def put_many(
-    side: Producing, puts: list[Put], durability: str | None, rule: Rule, verb: str
+    side: Side, puts: list[Put], durability: str | None, rule: Rule, verb: str
 ) -> list[PutResult | JournalError]:
     """Put a group; a result or an error for each."""
     if len(puts) > GROUP_MAX:
@@ -58,12 +56,12 @@ def put_many(
             pass  # they are checked once more
 
 
-def _put_many(side: Producing, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
+def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
     p = side._p
     schema = p.generations.schema
     plain = _plain(puts, p.settings.entry_bytes_max, side._pack) if schema is None else None
     results: list[Any] = [None] * len(puts)
-    wants = _wants(side, puts, results, schema) if plain is None else None
+    wants = wants_of(side, puts, results, schema) if plain is None else None
 
     def make() -> tuple[list[PutResult | JournalError], int]:
         nonlocal wants
@@ -75,7 +73,7 @@ def _put_many(side: Producing, puts: list[Put], level: int, rule: Rule) -> list[
             if slots is not None:
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
-            wants = _wants(side, puts, results, None)
+            wants = wants_of(side, puts, results, None)
         slots = _all_new(p, [want.raw for _, want in wants])
         if slots is not None:
             return results, _insert(p, wants, slots, now, level, results)
@@ -152,7 +150,7 @@ def _plain(puts: list[Put], limit: int, pack: Pack) -> list[tuple[int, bytes, by
     return plain
 
 
-def _wants(side: Producing, puts: list[Put], results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
+def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
     """The puts whose arguments are good; the errors of the others are results."""
     limit, pack = side._p.settings.entry_bytes_max, side._pack
     wants: list[tuple[int, Wanted]] = []
@@ -244,22 +242,7 @@ def _decide_each(
     p: Pipeline, find: Find, wants: list[tuple[int, Wanted]], now: int, level: int, results: list[Any], rule: Rule
 ) -> int:
     """Decide one after the other over what is stored and what the group has decided before, then write one record."""
-    seen: dict[UserKey, life.Found] = {}
-    taken: set[bytes] = set()
-    refused: dict[UserKey, Invalid] = {}
-    for _, want in wants:
-        if want.key in seen or want.key in refused:
-            continue
-        try:
-            found = find(want.key, want.raw, now)  # may expire an entry, so all of these come before the first offset
-            slot = found.slot
-            while found.row is None and slot in taken:
-                slot = next_slot(p, want.key, slot)
-        except Invalid as e:
-            refused[want.key] = e
-            continue
-        seen[want.key] = found._replace(slot=slot)
-        taken.add(slot)
+    seen, refused = look_up(p, find, [want for _, want in wants], now)
     offset = p.log.next_offset
     effects: list[Any] = []
     for i, want in wants:
@@ -286,6 +269,29 @@ def _decide_each(
     effect = fx.Group(effects)
     p.write(effect, len(effects), now, level, lambda at: p.state.apply(effect, at))
     return offset - 1
+
+
+def look_up(
+    p: Pipeline, find: Find, wants: list[Wanted], now: int
+) -> tuple[dict[UserKey, life.Found], dict[UserKey, Invalid]]:
+    """What is stored of the keys of a group, with a slot for each that is new; and those that can have none."""
+    seen: dict[UserKey, life.Found] = {}
+    taken: set[bytes] = set()
+    refused: dict[UserKey, Invalid] = {}
+    for want in wants:
+        if want.key in seen or want.key in refused:
+            continue
+        try:
+            found = find(want.key, want.raw, now)  # may expire an entry, so all of these come before the first offset
+            slot = found.slot
+            while found.row is None and slot in taken:
+                slot = next_slot(p, want.key, slot)
+        except Invalid as e:
+            refused[want.key] = e
+            continue
+        seen[want.key] = found._replace(slot=slot)
+        taken.add(slot)
+    return seen, refused
 
 
 def after(found: life.Found, row: Row) -> life.Found:

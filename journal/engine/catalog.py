@@ -9,12 +9,15 @@ The catalog: what a store knows of its journals, and how often it was opened.
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
 A3  What its name must remember of a journal is written in the commit that drops it.
+A4  After a write that failed in its sync the disk may have either state. All journals of the store rest on it: nothing is
+    written here any more, and nothing that one of the two names is removed, until a reopen finds out which it is.
 """
 
 from __future__ import annotations
 
 import secrets
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -26,8 +29,8 @@ from journal.engine import lives
 from journal.engine.files import make_directory
 from journal.engine.generations import Kept
 from journal.engine.lives import Life
-from journal.engine.lmdbfile import LmdbFile, check_before_open, create
-from journal.errors import NotFound, StoreDamaged
+from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, create, translate
+from journal.errors import NotFound, StoreDamaged, StoreFailed
 
 _NAMES = (b"journals", b"meta")
 _CRC = struct.Struct(">I")
@@ -67,6 +70,10 @@ class Catalog:
         self.file = self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
         self._known: dict[str, Listed] = {}
         """What was written last, when the list of generations is LONG: it takes longer to read than to write."""
+        self.failed: StoreFailed | None = None
+        """Why the whole store does nothing more until a reopen (A4)."""
+        self.on_failure: Callable[[StoreFailed], None] = lambda error: None
+        """Set by the store: tells all journals."""
         self.opening = self._read(b"meta", b"opening", 0)
         self.identity: str = self._read(b"meta", b"identity", "")
         if not readonly:
@@ -188,6 +195,12 @@ class Catalog:
         self._file.commit()
         self._file.sync()
 
+    def fail(self, error: StoreFailed) -> None:
+        """Something that all journals rest on could not be made durable (A4)."""
+        if self.failed is None:
+            self.failed = error
+            self.on_failure(error)
+
     def renew(self) -> None:
         """For a reader: look at what is committed now."""
         self._file.renew()
@@ -212,6 +225,16 @@ class Catalog:
         self._file.txn.put(name, value, db=self._file.databases[database])
 
     def _write(self, database: bytes, name: bytes, content: Any) -> None:
-        self._put(database, name, content)
-        self._file.commit()
-        self._file.sync()
+        if self.failed is not None:
+            raise self.failed
+        try:
+            try:
+                self._put(database, name, content)
+            except LmdbError as e:
+                self._file.restart()
+                raise translate(e, self._file.path, "cannot write to") from e
+            self._file.commit()
+            self._file.sync()
+        except StoreFailed as e:
+            self.fail(e)
+            raise

@@ -19,6 +19,7 @@ from journal.core.events import Event
 from journal.core.spans import distance, oldest, resolve
 from journal.engine.tail import Tail, spans_of
 from journal.errors import CursorUnavailable, Invalid
+from journal.shield import SHIELD
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -56,7 +57,8 @@ def check_life(p: Pipeline, cursor: object) -> None:
 def _read(tail: Tail, until: Cursor) -> Iterator[Event]:
     try:
         while tail.at < until:
-            events = tail.page(BLOCKS)
+            with SHIELD:
+                events = tail.page(BLOCKS)
             if not events and not tail.is_cut:
                 return  # `until` is where a generation ends
             tail.passed.clear()

@@ -41,7 +41,7 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
     consumers = [f"{p.name}: {line}" for line in _consumers(p)]
     found = list(closed)
     with p.lock:
-        p.enter()
+        now = p.enter()
         if not isinstance(p, Look):
             p.log.flush()
             p.state.save_leases()
@@ -51,7 +51,7 @@ def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
         for name, state in _states(p):
             found += [f"{name}: {line}" for line in _rows(state)]
             if not isinstance(p, Look):
-                found += [f"{name}: {line}" for line in (*_memory(state), *_homes(state), *_ranges(state))]
+                found += [f"{name}: {line}" for line in (*_memory(state, now), *_homes(state), *_ranges(state, now))]
         if isinstance(p, Look):
             return found + consumers
         found += [f"{p.name}: {line}" for line in _generations(p)]
@@ -163,7 +163,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
             yield str(e)
 
 
-def _memory(state: State) -> Iterator[str]:
+def _memory(state: State, now: int) -> Iterator[str]:
     """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
@@ -192,8 +192,8 @@ def _memory(state: State) -> Iterator[str]:
         yield f"expirations: the next is {first[0][0]}, but {state.next_expiration} is kept"
     for primary, _ in state.rows(b"entries"):
         mark, returned, bound = state.order.mark_of(primary[0])
-        if primary in leases.by_primary or primary in returned:
-            continue
+        if primary in leases.by_primary or primary in returned or 0 < state.expiration_of(primary) <= now:
+            continue  # a claim passes over what has expired, and the timers remove it (timers Y2)
         if mark is None or primary < mark:
             yield f"order: the waiting entry {primary.hex()} is below the mark and not among the returned"
         if primary < bound:
@@ -209,7 +209,7 @@ def _buckets(rows: Rows) -> Iterator[str]:
     )
 
 
-def _ranges(state: State) -> Iterator[str]:
+def _ranges(state: State, now: int) -> Iterator[str]:
     """Every waiting entry is found by the orders of the ranges in use (inrange J1)."""
     ranges = state.order
     if not isinstance(ranges, Ranges):
@@ -220,7 +220,9 @@ def _ranges(state: State) -> Iterator[str]:
         for primary, _ in rows.all(rows.entries):
             bucket = bucket_of(primary, ranges.buckets, 9)
             for order in ranges.all():
-                if bucket in order.part and primary not in state.leases.by_primary and not order.finds(rows, primary):
+                if bucket not in order.part or primary in state.leases.by_primary or order.finds(rows, primary):
+                    continue
+                if not 0 < state.expiration_of(primary) <= now:
                     yield f"order of the buckets {order.part}: the waiting entry {primary.hex()} would not be found"
 
 

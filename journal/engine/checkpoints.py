@@ -26,6 +26,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from journal.core.cursor import base_of
+from journal.engine import parts
+from journal.engine.lmdbfile import ROOM_BYTES
 from journal.engine.log import ROLL_BYTES
 from journal.engine.segments import Place
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
@@ -191,7 +193,8 @@ class Checkpoints:
             with p.commit.io, p.lock:
                 if p.trouble is not None or not self._has_unwanted():
                     return
-                p.log.passed(p.log.passed_to)  # what needs no checkpoint first: the disk may be full
+                with p.commit.final():
+                    p.log.passed(p.log.passed_to)  # what needs no checkpoint first: the disk may be full
             p.generations.look_around()
             for _ in range(2):  # V3
                 with p.lock:
@@ -212,11 +215,8 @@ class Checkpoints:
         """Commit what was applied."""
         p = self._p
         self.commit()
-        try:
+        with p.commit.final():
             p.log.extend_ahead()
-        except StoreFailed as e:
-            p.commit.fail(e)
-            raise
         p.retention.look()
         p.compaction.look()
         p.generations.look_around()
@@ -224,43 +224,50 @@ class Checkpoints:
     def commit(self, then: Callable[[], None] = lambda: None) -> None:
         """Sync the log and commit the rows, and do what must come next before anybody else works. On the keeper."""
         p = self._p
-        # Most of the log is synced before callers are held up; what comes meanwhile is little.
+        # Most of the log is synced before callers are held up, and the last commit (lmdbfile D5); what comes meanwhile is little.
         p.commit.sync_now()
-        with p.commit.io, p.lock:
-            if p.trouble is not None:
-                raise p.trouble
-            if p.is_broken:
-                p.reload()
-            started = perf_counter()
-            changes = p.changes
-            p.commit.sync_locked()  # V1
-            try:
-                self.commit_rows()
-                self._pace((perf_counter() - started) * 1000, changes)
-                then()
-            except StoreFull:
-                p.log.drop_spares()
-                p.reload()
-                raise
-            except StorageError as e:
-                p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
-                raise
+        if p.trouble is not None:
+            raise p.trouble
+        try:
+            p.state.file.sync()
+            with p.commit.io, p.lock:
+                if p.trouble is not None:
+                    raise p.trouble
+                if p.is_broken:
+                    p.reload()
+                started = perf_counter()
+                changes = p.changes
+                p.commit.sync_locked()  # V1
+                try:
+                    self.commit_rows()
+                    self._pace((perf_counter() - started) * 1000, changes)
+                    then()
+                except StoreFull:
+                    p.log.drop_spares()
+                    p.reload()
+                    raise
+        except (StoreFull, StoreClosed):
+            raise
+        except StorageError as e:
+            p.commit.fail(e if isinstance(e, StoreFailed) else StoreFailed(str(e)))
+            raise
 
     def commit_rows(self) -> None:
         """Commit; the log is synced, and the lock and `io` are held."""
         p = self._p
         applied = p.log.end
+        room = PAGES_PER_BYTE * (ROOM_BYTES + p.log.bytes_written - self._bytes_from)
         if p.state.older:
             p.generations.note_moves()
         p.state.keep(p.order, applied, p.time.now())
-        p.state.active.keep_parts(p.state.older, p.log.tail())
+        p.state.active.keep_parts(p.state.older, parts.tail_of(p.log))
         try:
             for rows in p.state.older:
                 if rows.is_dirty:
-                    rows.file.commit()
+                    rows.file.commit(room)
                     rows.file.sync()  # V6
                     rows.is_dirty = False
-            p.state.file.commit()  # V2
+            p.state.file.commit(room)  # V2
         except StoreFull:
             p.state.use()
             raise

@@ -17,6 +17,8 @@ from journal.engine.building import enter_in
 from journal.engine.inrange import InRange
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
+from journal.engine.steps import PASS_MAX, PASSED
+from journal.shield import whole
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
@@ -31,7 +33,7 @@ def claim_one_in(
     *,
     is_idle: bool,
 ) -> Lease | None:
-    """The next due entry of a range, under a lease; None when nothing is due."""
+    """The next due entry of a range, under a lease; None when nothing is due; PASSED: to be asked again (steps)."""
     p = side._p
     if consumer != side._consumer:
         side._consumer = consumer_name(consumer)
@@ -39,9 +41,10 @@ def claim_one_in(
     level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
     with p.lock:
         now, order = enter_in(p, part)
+        side._passed = 0
         row = _take(side, order, now, is_idle)
         if row is None:
-            return None
+            return None if side._passed < PASS_MAX else PASSED
         (held,), offset = side._lend([row], consumer, now, now + duration, level)
         settle_at = offset if level == FULL else -1
         if p.log.synced < p.full_requested and p.must_settle(row.at):
@@ -52,7 +55,7 @@ def claim_one_in(
 
 
 def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | None:
-    """The next due entry, taken out of its order; those that expired unseen go on the way."""
+    """The next due entry, taken out of its order; those that have expired are left to the timers (timers Y2)."""
     p = side._p
     state = p.state
     while True:
@@ -62,8 +65,11 @@ def _take(side: Consuming, order: InRange, now: int, is_idle: bool) -> Row | Non
         if row is None:
             p.is_broken = False
         elif row.expiration and row.expiration <= now:
-            side._expire(row, now)
-            continue
+            side._passed += 1
+            if side._passed < PASS_MAX:
+                continue
+            p.is_broken = False
+            return None
         elif state.leases.worn:
             row = state.counted(row)
         return row
@@ -74,6 +80,7 @@ def is_indexed(side: Consuming) -> bool:
     return is_complete(side._p.state.generations)
 
 
+@whole
 def index(side: Consuming, buckets: Range) -> None:
     """Make the index by bucket, for claims to come."""
     p = side._p

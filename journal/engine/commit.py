@@ -24,7 +24,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -161,6 +162,15 @@ class GroupCommit:
             self.failed = error
             self._on_failure(error)
             log.error("store_failed journal=%s error=%s", self._name, error)
+
+    @contextmanager
+    def final(self) -> Iterator[None]:
+        """A sync that fails meanwhile, of any file that the journal rests on, is final (C2)."""
+        try:
+            yield
+        except StoreFailed as e:
+            self.fail(e)
+            raise
 
     def close(self) -> None:
         """End the thread when it has served who waits; nobody holds the lock or `io`, and changes are refused."""

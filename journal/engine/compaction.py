@@ -175,9 +175,10 @@ class Compaction:
             raise self._p.trouble or StoreClosed(f"the journal {self._p.name} was closed while its log was compacted")
         until = monotonic() + seconds
         try:
-            for _ in self._work:
-                if monotonic() >= until:
-                    return False
+            with self._p.commit.final():
+                for _ in self._work:
+                    if monotonic() >= until:
+                        return False
         except (_Stopped, FileNotFoundError) as e:
             log.info("compaction_ended_early journal=%s reason=%s", self._p.name, e)
         except BaseException:

@@ -187,7 +187,8 @@ class Consumers:
             named = [place_of(cursor) for each in kept for cursor in (each.position, each.high)]
             if named:
                 p.commit.wait(max(named))
-            self._offsets.write(kept, removed, p.time.now())
+            with p.commit.final():
+                self._offsets.write(kept, removed, p.time.now())
         except BaseException:
             with self.lock:
                 for consumer in dirty:
@@ -203,7 +204,7 @@ class Consumers:
         """Keep what the slowest consumer has not acknowledged (H1), and no more; under the pipeline's lock."""
         p = self._p
         before = p.log.keep_from
-        p.hold_log()
+        p.retention.hold()
         if p.log.keep_from > before:
             p.checkpoints.free_soon()
 

@@ -1,5 +1,5 @@
 """
-The consuming side of a journal: claim, done, extend, release, bury, retry, work.
+The consuming side of a journal: claim, done, extend, release, bury. Work is in journal.engine.worker.
 
 What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
 for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
@@ -7,20 +7,17 @@ for its sync waits for it too. A claim itself is answered once its record is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from threading import Event
 from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.buckets import Range
-from journal.core.cursor import cursor_of
-from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
-from journal.core.rows import BuriedRow, Row, encode_row, place
+from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import PutResult
+from journal.core.views import Put, PutResult
 from journal.engine.arguments import consumer_name, lease_ms, listed, part_of, reason_text
 from journal.engine.building import enter_in
 from journal.engine.claiming import claim_one_in
@@ -31,9 +28,11 @@ from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.order import Order
 from journal.engine.pipeline import Pipeline
+from journal.engine.recurrence import done_with
 from journal.engine.side import Side
-from journal.engine.worker import work
-from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
+from journal.engine.steps import PASS_MAX, PASSED
+from journal.errors import Invalid, JournalError, Refused
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 Decide = Callable[[Held, int, int], fx.Effect]
@@ -49,6 +48,7 @@ def _number(lease: Lease | int) -> int:
     raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
 
 
+@shielded
 class Consuming(Side):
     """The verbs of consumers."""
 
@@ -56,12 +56,15 @@ class Consuming(Side):
     """The last name that was checked."""
     _part: Range | None = None
     """The last range that was checked, and is not all buckets."""
+    _passed = 0
+    """Expired entries over which the claim that is being made has passed."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
         self._made: Callable[[Consuming, Held, Row], Lease] = Lease
         """What claims hand out."""
 
+    @exposed
     def claim(
         self,
         *,
@@ -79,10 +82,20 @@ class Consuming(Side):
             if buckets is not self._part:
                 part = part_of(buckets, self._p.settings)
                 if part is None:
-                    return self._claim_one(consumer, lease, durability, is_idle=True)
+                    return self.claim(consumer=consumer, lease=lease, durability=durability)
                 self._part = part
-            return claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)
-        return self._claim_one(consumer, lease, durability, is_idle=True)
+            with SHIELD:
+                while (taken := claim_one_in(self, buckets, consumer, lease, durability, is_idle=True)) is PASSED:
+                    pass
+            return taken
+        is_up = shield_up()
+        try:
+            while (taken := self._claim_one(consumer, lease, durability, is_idle=True)) is PASSED:
+                pass
+            return taken
+        finally:
+            if is_up:
+                shield_down()
 
     def claim_many(
         self,
@@ -96,12 +109,15 @@ class Consuming(Side):
         """Take up to `n` entries at once; slow ones (`slow_from`) only when there are no others."""
         if type(n) is not int or not 1 <= n <= GROUP_MAX:
             raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
-        return self._claim(n, consumer, lease, durability, part_of(buckets, self._p.settings))
+        part = part_of(buckets, self._p.settings)
+        while (taken := self._claim(n, consumer, lease, durability, part)) is PASSED:
+            pass
+        return taken
 
     def _claim_one(
         self, consumer: str, lease: DurationLike | None, durability: str | None, *, is_idle: bool
     ) -> Lease | None:
-        """The next due entry; what `_claim` does for many."""
+        """The next due entry; what `_claim` does for many. PASSED: to be asked again (steps)."""
         p = self._p
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
@@ -112,6 +128,7 @@ class Consuming(Side):
             state = p.state
             slow_from = p.settings.slow_from
             row: Row | None = None
+            passed = 0
             while row is None:
                 # Until the lease is written, an interrupt or an error would lose what was taken out of the order.
                 p.is_broken = True
@@ -125,8 +142,12 @@ class Consuming(Side):
                     p.is_broken = False
                     return None
                 if row.expiration and row.expiration <= now:
-                    self._expire(row, now)
-                    row = None
+                    row = None  # left to the timers (timers Y2)
+                    p.flush()
+                    passed += 1
+                    if passed == PASS_MAX:
+                        again: Lease | None = PASSED
+                        return again
                 elif state.leases.worn:
                     row = state.counted(row)
             deadline = now + duration
@@ -169,11 +190,12 @@ class Consuming(Side):
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
+            self._passed = 0
             rows = self._take(order, n, now, p.settings.slow_from)
-            if not rows:
+            if not rows and self._passed < PASS_MAX:
                 rows = self._take(order, n, now, 256)
             if not rows:
-                return []
+                return [] if self._passed < PASS_MAX else PASSED
             held, offset = self._lend(rows, consumer, now, now + duration, level)
             settle_at = offset + len(held) - 1 if level == FULL else -1
             if p.log.synced < p.full_requested:
@@ -184,10 +206,10 @@ class Consuming(Side):
         return [made(self, h, row) for h, row in zip(held, rows, strict=True)]
 
     def _take(self, order: Order, n: int, now: int, below: int) -> list[Row]:
-        """Up to `n` due entries, taken out of an order; those that expired unseen go on the way."""
+        """Up to `n` due entries, taken out of an order; fewer when it has passed over PASS_MAX that have expired."""
         p = self._p
         rows: list[Row] = []
-        while len(rows) < n:
+        while len(rows) < n and self._passed < PASS_MAX:
             # Until their leases are written, an interrupt or an error would lose what was taken out of the order.
             p.is_broken = True
             items = p.state.take(order, n - len(rows), now, below)
@@ -205,8 +227,7 @@ class Consuming(Side):
         for primary, value in items:
             row = state.row(primary, value)
             if row.expiration and row.expiration <= now:
-                self._expire(row, now)
-                p.is_broken = True
+                self._passed += 1  # left to the timers (timers Y2)
             else:
                 rows.append(state.counted(row) if state.leases.worn else row)
         return rows
@@ -237,18 +258,35 @@ class Consuming(Side):
             p.timer_soon(deadline)
         return held, offset
 
-    def done(self, token: int | Lease, *, durability: str | None = None) -> None:
-        """The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing."""
+    @exposed
+    def done(self, token: int | Lease, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """
+        The work under a lease is finished: its entry goes. Repeating it succeeds and changes nothing.
+
+        With `next`, a journal.Put of the same key or of another one, both are one change, and the result is that of the put
+        ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
+        """
         number = token if type(token) is int else _number(token)
+        if next is not None:
+            with SHIELD:
+                (result,) = done_with(self, [number], [next], durability)
+            if isinstance(result, JournalError):
+                raise result
+            return result
         p = self._p
         level = p.level if durability is None and p.is_writable else p.level_of(durability, p.level)
-        if level == FULL and p.commit.io.locked():
-            p.change(level, self._done, number, level, kind=Kind.SHORT)
-            return
-        with p.lock:  # the same, without a call for each step
-            _, at = self._done(number, level)
-        if level == FULL and p.log.synced < at:
-            p.settle(at)
+        is_up = shield_up()
+        try:
+            if level == FULL and p.commit.io.locked():
+                return p.change(level, self._done, number, level, kind=Kind.SHORT)
+            with p.lock:  # the same, without a call for each step
+                _, at = self._done(number, level)
+            if level == FULL and p.log.synced < at:
+                p.settle(at)
+            return None
+        finally:
+            if is_up:
+                shield_down()
 
     def _done(self, token: int, level: int) -> tuple[None, int]:
         """Under the lock."""
@@ -267,17 +305,32 @@ class Consuming(Side):
         p.applied(offset, 1, now, level)
         return None, offset
 
-    def done_many(self, leases: Iterable[Lease | int], *, durability: str | None = None) -> list[JournalError | None]:
-        """Finish many leases with one record; None or the error of each, in order."""
+    @exposed
+    def done_many(
+        self,
+        leases: Iterable[Lease | int],
+        *,
+        next: Iterable[Put | None] | None = None,
+        durability: str | None = None,
+    ) -> list[PutResult | JournalError | None]:
+        """
+        Finish many leases with one record; None or the error of each, in order.
+
+        `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
+        """
         tokens = [_number(lease) for lease in listed(leases, "done_many")]
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
+        if next is not None:
+            puts = listed(next, "next")
+            with SHIELD:
+                return done_with(self, tokens, puts, durability)
         p = self._p
         level = p.level_of(durability, p.level)
 
-        def make() -> tuple[list[JournalError | None], int]:
+        def make() -> tuple[list[PutResult | JournalError | None], int]:
             now = p.enter()
-            results: list[JournalError | None] = []
+            results: list[PutResult | JournalError | None] = []
             items: list[Any] = []
             seen: set[int] = set()
             by_token, finished = p.state.leases.by_token, p.state.finished.tokens
@@ -296,7 +349,8 @@ class Consuming(Side):
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
             return results, p.log.next_offset - 1
 
-        return p.change(level, make)
+        with SHIELD:
+            return p.change(level, make)
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:
@@ -377,71 +431,3 @@ class Consuming(Side):
             return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
 
         p.change(level, make)
-
-    def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
-        """Let the buried entry with this key (the last one) wait again, due now."""
-        raw = key_bytes(key)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[PutResult, int]:
-            now = p.enter()
-            name, buried = self._buried(key, raw)
-            found = self._find(key, raw, now)
-            if found.row is not None:
-                raise KeyExists(
-                    f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other"
-                )
-            row = life.retry(buried, found.slot, now, p.log.next_offset)
-            effect = fx.Retry(name, row.primary, encode_row(row))
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
-            priority, date = place(row.primary)
-            return PutResult("retried", cursor_of(at), row.version, date, priority), at
-
-        return p.change(level, make)
-
-    def discard(self, key: UserKey, *, durability: str | None = None) -> None:
-        """Delete the buried entry with this key (the last one)."""
-        raw = key_bytes(key)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[None, int]:
-            now = p.enter()
-            effect = fx.Unbury(self._buried(key, raw)[0], key)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-        p.change(level, make)
-
-    def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        for name, value in reversed(self._p.state.buried_of(raw)):
-            buried = self._p.state.buried(name, value)
-            if buried.row.key == key:
-                return name, buried
-        raise NotFound(f"there is no buried entry with the key {key!r}")
-
-    def work(
-        self,
-        *,
-        consumer: str = "",
-        lease: DurationLike | None = None,
-        stop: Event | None = None,
-        buckets: Range | None = None,
-    ) -> Iterator[Lease]:
-        """
-        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps on the timer, does not poll.
-
-        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
-        slow entry (`slow_from`) comes only in a round that found nothing else.
-        """
-        if stop is not None and not isinstance(stop, Event):
-            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
-        consumer_name(consumer)
-        if lease is not None:
-            lease_ms(lease)
-        return work(self, consumer, lease, stop, part_of(buckets, self._p.settings))
-
-    def wake(self) -> None:
-        """Have sleeping workers look around, e.g. after their `stop` was set."""
-        with self._p.lock:
-            self._p.due.notify_all()

@@ -11,38 +11,73 @@ E1  A bell rings once after its owner has said until when it sleeps, and not aga
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from journal.core.limits import NEVER
+from journal.shield import BREAKABLE
 
 
-class Due(threading.Condition):
-    """The condition that something may be due, over the journal's lock. `notify` wakes those on all buckets only."""
+class Place:
+    """Where one worker sleeps: taken and left under the lock, slept in without it. An interrupt may end the sleep (shield W6)."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def sleep(self, seconds: float) -> None:
+        """Until somebody wakes it, or so long."""
+        with BREAKABLE:
+            self._gate.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        """Under the lock."""
+        if self._gate.locked():
+            self._gate.release()
+
+
+class Due:
+    """The places of those who wait until something is due, over the journal's lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
-        super().__init__(lock)
         self._shared = lock
-        self._places: set[threading.Condition] = set()
+        self._places: dict[Place, None] = {}
+        """On all buckets, and not woken yet."""
+        self._apart: set[Place] = set()
         self.sleeping: dict[object, int] = {}
         """When each sleeping worker wakes by itself, and up to when each bell is silent."""
         self.bells: set[Bell] = set()
 
-    @contextmanager
-    def apart(self) -> Iterator[threading.Condition]:
-        """A place to sleep in for one worker; under the lock."""
-        place = threading.Condition(self._shared)
-        self._places.add(place)
-        try:
-            yield place
-        finally:
-            self._places.discard(place)
+    def take_place(self, until: int) -> Place:
+        """A place for a worker on all buckets, who wakes by itself at this date; under the lock."""
+        place = Place()
+        self._places[place] = None
+        self.sleeping[place] = until
+        return place
+
+    def take_place_apart(self) -> Place:
+        """A place for a worker on a range; under the lock."""
+        place = Place()
+        self._apart.add(place)
+        return place
+
+    def leave(self, place: Place) -> None:
+        """A worker is awake; under the lock."""
+        self._places.pop(place, None)
+        self.sleeping.pop(place, None)
+        self._apart.discard(place)
+
+    def _wake_places(self) -> None:
+        places, self._places = self._places, {}
+        for place in places:
+            place.wake()
 
     def notify_all(self) -> None:
         """Wake everybody; under the lock."""
-        super().notify_all()
-        for place in self._places:
-            place.notify_all()
+        self._wake_places()
+        for place in self._apart:
+            place.wake()
         if self.bells:
             self.ring(-1)
 
@@ -55,7 +90,7 @@ class Due(threading.Condition):
 
     def rouse(self, date: int) -> None:
         """Something may be due at this date: wake those on all buckets, and ring for those who sleep longer. Under the lock."""
-        self.notify(len(self.sleeping))
+        self._wake_places()
         if self.bells:
             self.ring(date)
 

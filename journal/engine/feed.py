@@ -18,7 +18,6 @@ K5  A copy comes before everything else, and is begun anew when it was not compl
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from operator import length_hint
 from time import monotonic
@@ -35,6 +34,7 @@ from journal.engine.copying import Copy
 from journal.engine.pipeline import Pipeline
 from journal.engine.tail import Tail, active_log, spans_of
 from journal.errors import Invalid, StoreClosed, Unacknowledged
+from journal.shield import SHIELD, Latch, shielded
 
 UNACKED_MAX = 10_000
 LINGER_S = 0.005
@@ -46,6 +46,7 @@ _NOTHING: list[Event] = []
 _ALL = 1 << 30
 
 
+@shielded
 class Feed:
     """An iterator of events; a context manager that closes itself. Made by `Journal.feed`."""
 
@@ -67,7 +68,7 @@ class Feed:
         self._is_live = is_live
         self._unacked_max = unacked_max
         self._is_waiting = is_waiting
-        self._news = threading.Event()
+        self._news = Latch()
         self._is_called = False
         """Something has happened that the iteration must attend to: a failure, or the end."""
         self._has_failed = False
@@ -114,6 +115,10 @@ class Feed:
 
     def _goes_on(self) -> bool:
         """Whether there is something to deliver, in `_page`."""
+        with SHIELD:
+            return self._finds()
+
+    def _finds(self) -> bool:
         self._is_busy = True
         try:
             while True:

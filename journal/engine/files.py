@@ -4,6 +4,8 @@ The directories and files of a store, opened so that nobody else's file is ever 
 F1  Directories are 0700, files 0600, whatever the umask.
 F2  Only regular files and directories of our own user, with one link, and never through a symbolic link; and one socket.
 F3  A name is durable only after its directory was synced: whoever makes, renames or removes a file says so here.
+F4  A sync that failed is StoreFailed, whatever its error: the kernel may have dropped what was to be written, and says so
+    once. A limit that is met before anything was written is StoreFull.
 """
 
 from __future__ import annotations
@@ -14,13 +16,24 @@ import logging
 import os
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from journal.errors import StorageError, StoreDamaged, StoreFull, StoreLocked
+from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 
 log = logging.getLogger("journal.files")
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = {
+    errno.ENOSPC: "free some room on the disk",
+    errno.EDQUOT: "free some room, or raise the quota",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f), or take another file system",
+    errno.EMFILE: "too many files are open in this process: raise ulimit -n, or close some",
+    errno.ENFILE: "too many files are open on this machine: raise fs.file-max, or close some",
+    errno.ENOMEM: "free some memory",
+}
+"""What ends by itself when there is room again, and what to do for it."""
+UNKNOWN = "What was under way may or may not be stored. Close the store, look at the disk, and open it again"
 SOCKET = "SOCKET"
 """Where the daemon of a store listens, in its directory."""
 TOKENS = "_tokens"
@@ -37,20 +50,45 @@ def storage_error(error: OSError, doing: str) -> StorageError:
     """The error of ours for one of the system's, with what to do."""
     reason = error.strerror or str(error)
     if error.errno in FULL:
-        return StoreFull(f"{doing}: {reason}. Nothing was changed; free some room and try again")
+        return StoreFull(f"{doing}: {reason}. Nothing was changed; {FULL[error.errno]} and try again")
     return StorageError(f"{doing}: {reason}. Nothing was changed")
+
+
+def sync_failed(path: Path, error: OSError) -> StoreFailed:
+    """The error of ours for a sync that failed (F4)."""
+    return StoreFailed(f"cannot sync {path}: {error.strerror or error}. {UNKNOWN}")
+
+
+def sync_file(fd: int, path: Path) -> None:
+    """Make the content of a file durable (F4)."""
+    try:
+        os.fdatasync(fd)
+    except OSError as e:
+        raise sync_failed(path, e) from e
 
 
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable (F3)."""
+    with durable_names(path):
+        pass
+
+
+@contextmanager
+def durable_names(path: Path) -> Iterator[None]:
+    """Names that are made, changed or removed in a directory meanwhile are durable at the end (F3, F4)."""
     try:
+        # Before anything is changed: a limit of open files that is met afterwards would leave half of it.
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as e:
+        raise storage_error(e, f"cannot open the directory {path}") from e
+    try:
+        yield
         try:
             os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError as e:
-        raise storage_error(e, f"cannot sync the directory {path}") from e
+        except OSError as e:
+            raise sync_failed(path, e) from e
+    finally:
+        os.close(fd)
 
 
 def check_own(path: Path, is_directory: bool) -> os.stat_result:
@@ -79,15 +117,15 @@ def check_own_socket(path: Path) -> os.stat_result:
 
 def make_directory(path: Path) -> bool:
     """Make a directory of ours, or check the one that is there; True when it was made. Its parent is synced."""
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
+    if os.path.lexists(path):
         check_own(path, is_directory=True)
         return False
-    except OSError as e:
-        raise storage_error(e, f"cannot make {path}") from e
-    os.chmod(path, 0o700)
-    sync_directory(path.parent)
+    with durable_names(path.parent):
+        try:
+            os.mkdir(path, 0o700)
+        except OSError as e:
+            raise storage_error(e, f"cannot make {path}") from e
+        os.chmod(path, 0o700)
     return True
 
 

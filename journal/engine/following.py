@@ -19,8 +19,10 @@ from journal.engine.consumers import Consumer, Consumers, FeedView, check_start,
 from journal.engine.feed import UNACKED_MAX, Feed
 from journal.engine.side import Side
 from journal.errors import Invalid, ReadOnly
+from journal.shield import shielded
 
 
+@shielded
 class Following(Side):
     """Reading what happened."""
 

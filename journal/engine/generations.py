@@ -32,7 +32,7 @@ from journal.core.views import Generation, Keeping
 from journal.engine.carrying import Carrying
 from journal.engine.closedlogs import ClosedLogs
 from journal.engine.disposal import Disposal, remove_left, reuse_spare
-from journal.engine.files import make_directory, remove_tree, storage_error, sync_directory
+from journal.engine.files import durable_names, make_directory, remove_tree, storage_error
 from journal.engine.levels import OS
 from journal.engine.lmdbfile import LmdbFile, create
 from journal.engine.log import Log
@@ -204,7 +204,8 @@ class Generations:
         """Begin a new generation. On the keeper, without the lock."""
         p = self._p
         try:
-            fresh = self._prepare()
+            with p.commit.final():
+                fresh = self._prepare()
         except OSError as e:
             raise storage_error(e, f"cannot prepare a generation of journal {p.name}") from e
         p.checkpoints.commit(lambda: self._begin(fresh))
@@ -239,11 +240,10 @@ class Generations:
         file: LmdbFile | None = None
         following = p.log_of(order)
         try:
-            try:
+            with durable_names(p.top):
+                if directory.exists():
+                    remove_tree(directory)  # of a rotation that met a full disk: the catalog does not name it
                 os.rename(fresh, directory)
-                sync_directory(p.top)
-            except OSError as e:
-                raise storage_error(e, f"cannot begin the generation {directory}") from e
             file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
             rows = Rows(file, order)
             p.state.active.has_moved = False  # within it, as long as it was the active one
@@ -263,9 +263,10 @@ class Generations:
             following.close()
             if file is not None:
                 file.abandon()
-            if isinstance(e, StoreFull) and directory.exists():  # after any other error the catalog may name it
-                remove_tree(directory)
-            raise
+            error = storage_error(e, f"cannot begin the generation {directory}") if isinstance(e, OSError) else e
+            if isinstance(error, StoreFull):  # after any other error the catalog may name it (catalog A4)
+                self._take_back(directory)
+            raise error from e
         self.kept = kept
         self.look_at_schema()
         following.keep_from = old.keep_from
@@ -281,6 +282,17 @@ class Generations:
             self._dispose_of_log(closed.order, old.directory)
         self.schedule()
         log.info("generation_begins journal=%s order=%d last=%d", p.name, order, last)
+
+    @staticmethod
+    def _take_back(directory: Path) -> None:
+        """There was no room for a generation."""
+        try:
+            if directory.exists():
+                remove_tree(directory)
+        except OSError as e:
+            log.warning(
+                "generation_not_removed path=%s error=%s", directory, e
+            )  # the next rotation does it, or the next open
 
     # -- the old ones -------------------------------------------------------------------------------------------------
 
@@ -369,8 +381,8 @@ class Generations:
             remove_left(path, p.settings.wipe)
         elif path.exists():
             gone = p.top / f"{path.parent.parent.name}-{path.stem}.gone"
-            os.rename(path, gone)
-            sync_directory(p.top)
+            with durable_names(p.top):
+                os.rename(path, gone)
             self.disposal.take(gone, "delete", wipe=True)
 
     def _remember(self, kept: list[Kept]) -> None:

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 from heapq import heapify, heappop, heappush, heapreplace
-from threading import Condition
 from typing import Any
 
 from journal.core.buckets import Range, bucket_of
 from journal.core.keys import PRIMARY_BYTES, bucket_key, unpack_place
+from journal.engine.due import Place
 from journal.engine.order import FUTURE_MAX, RETURNED_MAX, Entries, Order, date_of
 from journal.engine.rowsfile import Rows
 
@@ -40,7 +40,7 @@ class InRange(Order):
 
     def __init__(self, part: Range, buckets: int, generations: list[Rows]) -> None:
         self.part = part
-        self.sleeping: dict[Condition, int] = {}
+        self.sleeping: dict[Place, int] = {}
         """Workers on this range, and when each wakes by itself."""
         self._buckets = buckets
         self._width = len(part)
@@ -96,12 +96,12 @@ class InRange(Order):
             for worker, wakes in self.sleeping.items():
                 if date < wakes:
                     self.sleeping[worker] = 0
-                    worker.notify_all()
+                    worker.wake()
 
     def wake(self) -> None:
         """Have the workers on this range look again: it is not told any more."""
         for worker in self.sleeping:
-            worker.notify_all()
+            worker.wake()
 
     def _push(self, heap: list[tuple[bytes, int]], heads: list[bytes | None], primary: bytes, leases: int) -> None:
         heappush(heap, (primary, _ALONE))

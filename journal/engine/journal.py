@@ -19,8 +19,9 @@ from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import Buried, Entry, buried_of, entry_of
+from journal.core.views import Entry, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
+from journal.engine.burials import Burials
 from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
@@ -37,10 +38,13 @@ from journal.engine.reads import Reads
 from journal.engine.rotating import Rotating
 from journal.engine.staging import Staging
 from journal.engine.timers import Timers
+from journal.engine.worker import Working
 from journal.errors import Invalid, NotFound
+from journal.shield import exposed, shield_down, shield_up, shielded
 
 
-class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
+@shielded
+class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following, Rotating):
     """A named table of entries. Made by `Store.journal`; safe to use from many threads."""
 
     _served: Any = None
@@ -67,7 +71,7 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
                 self._p.checkpoints.look_at_settings()
             self._p.generations.schedule()
             self._p.look_at_settings()
-            self._p.hold_log()
+            self._p.retention.hold()
 
     def now(self) -> int:
         """The engine's time, by which entries fall due and leases end; in ms since the epoch."""
@@ -84,9 +88,16 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
+    @exposed
     def get(self, key: UserKey) -> Entry | None:
         """The entry with this key, or None."""
-        found = self._row(key, key_bytes(key))
+        raw = key_bytes(key)
+        is_up = shield_up()
+        try:
+            found = self._row(key, raw)
+        finally:
+            if is_up:
+                shield_down()
         return None if found is None else entry_of(*found)
 
     def _row(self, key: UserKey, raw: bytes) -> tuple[Row, str, int] | None:
@@ -133,19 +144,12 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
             consumer_name(consumer)
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             leases = p.state.leases
-            held = list(leases.by_token.values()) if consumer is None else leases.of(consumer)
+            found = leases.by_token.values() if consumer is None else leases.of(consumer)
+            held = [each for each in found if each.deadline > now]
             held.sort(key=lambda h: (h.deadline, h.token))
             return [self._made(self, h, p.state.entry(h.primary)) for h in held]
-
-    def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
-        p = self._p
-        with p.lock:
-            p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
 
     # -- what people must look at -------------------------------------------------------------------------------------
 
@@ -216,7 +220,7 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
         """Counters and sizes, cheap to read."""
         p = self._p
         with p.lock:
-            p.enter()
+            now = p.enter()
             state = p.state
             return {
                 "entries": state.size(),
@@ -237,10 +241,11 @@ class Journal(Producing, Loading, Picking, Reading, Following, Rotating):
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
                 "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),
-                "leases_lost": self._timers.lost,
-                "buried_by_timeouts": self._timers.buried,
-                "expired": self._timers.expired,
-                "next_due": state.next_due(p.time.now()),
+                "leases_lost": p.tally.leases_lost,
+                "buried_by_timeouts": p.tally.buried_by_timeouts,
+                "expired": p.tally.expired,
+                "next_due": state.next_due(now),
+                "timers_behind_ms": max(0, now - p.timer_at),
             }
 
 

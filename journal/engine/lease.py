@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from journal.core.keys import UserKey
 from journal.core.rows import Row, place, unpack_data
 from journal.core.times import DateLike, DurationLike
+from journal.core.views import Put, PutResult
 from journal.errors import LeaseLost
 
 if TYPE_CHECKING:
@@ -74,10 +75,15 @@ class Lease:
         """When the entry is no longer wanted, unless it is under a lease; 0: never."""
         return self._held.expiration
 
-    def done(self, *, durability: str | None = None) -> None:
-        """The work is finished: the entry goes. Repeating it is harmless."""
-        self._journal.done(self.token, durability=durability)
+    def done(self, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """The work is finished: the entry goes, and what comes `next` is put, both or none. Repeating it is harmless."""
+        if next is None:
+            self._journal.done(self.token, durability=durability)
+            result = None
+        else:
+            result = self._journal.done(self.token, next=next, durability=durability)
         self._is_ended = True
+        return result
 
     def extend(self, lease: DurationLike | None = None) -> int:
         """Ask for more time, from now on; the new deadline."""

@@ -7,6 +7,9 @@ D2  Before LMDB maps a file, its size and its two meta pages are looked at, and 
 D3  A commit syncs the data, not the meta page: a power cut loses at most the last commit, and the log goes back further.
 D4  The lock file is mapped and written: on a full disk a hole in it would kill the process. It has its room before it is
     opened.
+D5  A sync that failed is final, also that of a commit. All earlier commits are durable before one begins, so a commit
+    that fails in front of its meta page can have lost its own pages only, which nothing refers to: it is undone, and
+    StoreFull when the disk had no room. One that fails in its meta page leaves an environment that refuses to go on.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from zlib import crc32
 import lmdb
 import lmdb.verify
 
-from journal.engine.files import FULL, check_own, open_file, storage_error, sync_directory
+from journal.engine.files import FULL, UNKNOWN, check_own, durable_names, open_file, storage_error
 from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 
 log = logging.getLogger("journal.lmdbfile")
@@ -36,6 +39,8 @@ LOCK_BYTES = 192 + 64 * (READERS_MAX - 1)
 WALK_BYTES_MAX = 4 << 20
 """lmdb.verify walks 66 MB/s: a file that was not closed cleanly is walked on open only when that is quick."""
 DIGEST_BYTES_MAX = 4 << 30
+ROOM_BYTES = 4 << 20
+"""What a commit is taken to need when its size is not known."""
 _MAGIC = 0xBEEFC0DE
 _META_BYTES = 192
 """What is used of a first page."""
@@ -50,16 +55,36 @@ _LEAF = 0x02
 LmdbError = lmdb.Error
 
 
-def translate(error: lmdb.Error, path: Path, doing: str) -> StorageError:
-    """The error of ours for one of LMDB's."""
+def translate(error: lmdb.Error, path: Path, doing: str, room: int = ROOM_BYTES) -> StorageError:
+    """The error of ours for one of LMDB's; `room` is what was to be written."""
     code = getattr(error, "code", None)
     if isinstance(error, lmdb.MapFullError):
         return StoreFull(f"{doing} {path}: the map is full; open the store with a larger map_bytes")
     if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
         return StoreDamaged(f"{doing} {path}: {error}. Run `journal check`, or restore the store from a copy")
-    if code in FULL or (code == 5 and not isinstance(error, lmdb.PanicError)):
-        return StoreFull(f"{doing} {path}: {error}. Free some room on the disk")
-    return StoreFailed(f"{doing} {path}: {error}. Close the store, look at the disk, and open it again")
+    if code == errno.EIO and not _has_room(path, room):  # LMDB tells so of a write that was cut short, too
+        code = errno.ENOSPC
+    if code in FULL:
+        return StoreFull(f"{doing} {path}: {error}. Nothing was changed; {FULL[code]} and try again")
+    return StoreFailed(f"{doing} {path}: {error}. {UNKNOWN}")
+
+
+def _has_room(path: Path, room: int) -> bool:
+    """Whether the disk takes so many bytes behind the end of a file: asked of one without a name."""
+    try:
+        fd = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as e:
+        if e.errno in FULL:
+            return False
+        found = os.statvfs(path.parent)  # a file system that makes none
+        return found.f_bavail * found.f_frsize >= room
+    try:
+        os.posix_fallocate(fd, path.stat().st_size, room)
+    except OSError as e:
+        return e.errno not in FULL
+    finally:
+        os.close(fd)
+    return True
 
 
 class LmdbFile:
@@ -70,6 +95,8 @@ class LmdbFile:
     ) -> None:
         self.path = path
         self.map_bytes = map_bytes
+        self._is_durable = False
+        """Whether all that was committed is (D5)."""
         if not readonly:
             _allocate_lock_file(path)
         try:
@@ -94,15 +121,18 @@ class LmdbFile:
             self.env.close()
             raise translate(e, path, "cannot open") from e
 
-    def commit(self) -> None:
-        """Commit what is open and begin anew. After an error nothing of it is stored and a new one is open."""
+    def commit(self, room: int = ROOM_BYTES) -> None:
+        """Commit what is open, some `room` bytes, and begin anew. After StoreFull nothing of it is stored and a new one is open (D5)."""
+        if not self._is_durable:
+            self.sync()
         try:
             self.txn.commit()
         except lmdb.Error as e:
-            error = translate(e, self.path, "cannot commit to")
+            error = translate(e, self.path, "cannot commit to", room)
             if isinstance(error, StoreFull):
                 self._begin()
             raise error from e
+        self._is_durable = False
         self._begin()
 
     def _begin(self) -> None:
@@ -130,11 +160,12 @@ class LmdbFile:
         return int(self.env.info()["last_pgno"] + 1) * self.page_bytes
 
     def sync(self) -> None:
-        """Make the last commit durable, its meta page included."""
+        """Make the last commit durable, its meta page included; an error is final (D5)."""
         try:
             self.env.sync(True)
         except lmdb.Error as e:
-            raise translate(e, self.path, "cannot sync") from e
+            raise StoreFailed(f"cannot sync {self.path}: {e}. {UNKNOWN}") from e
+        self._is_durable = True
 
     def begin(self) -> lmdb.Transaction[bytes]:
         """A read transaction over what is committed now; it may be used and ended on any thread, one at a time."""
@@ -154,7 +185,7 @@ class LmdbFile:
         try:
             self.env.copyfd(fd, compact=True, txn=txn)
         except lmdb.Error as e:
-            raise translate(e, target, f"cannot copy {self.path} to") from e
+            raise _not_copied(e, target, f"cannot copy {self.path} to") from e
 
     def abandon(self) -> None:
         """Undo what is open and close; after a failed commit there is nothing to undo."""
@@ -225,7 +256,13 @@ def write_copy(path: Path, rows: dict[bytes, Iterator[list[tuple[bytes, bytes]]]
                         if not consumed == added == len(page):
                             raise StoreDamaged(f"{path}: rows of {name.decode()} are not in order, or there twice")
     except lmdb.Error as e:
-        raise translate(e, path, "cannot write") from e
+        raise _not_copied(e, path, "cannot write") from e
+
+
+def _not_copied(error: lmdb.Error, path: Path, doing: str) -> StorageError:
+    """No journal rests on a copy: one that could not be written is no failure of the store."""
+    told = translate(error, path, doing)
+    return StorageError(f"{doing} {path}: {error}") if isinstance(told, StoreFailed) else told
 
 
 def _allocate_lock_file(path: Path) -> None:
@@ -251,18 +288,20 @@ def create(path: Path, names: Iterable[bytes], *, slack_bytes: int = 0) -> None:
             check_own(old, is_directory=False)
             os.unlink(old)
     file = LmdbFile(made, names)
-    file.commit()
-    if slack_bytes:
-        first = next(iter(file.databases.values()))
-        file.txn.put(b"slack", bytes(slack_bytes), db=first)
+    try:
         file.commit()
-        file.txn.delete(b"slack", db=first)
-        file.commit()
-    file.sync()
-    file.abandon()
+        if slack_bytes:
+            first = next(iter(file.databases.values()))
+            file.txn.put(b"slack", bytes(slack_bytes), db=first)
+            file.commit()
+            file.txn.delete(b"slack", db=first)
+            file.commit()
+        file.sync()
+    finally:
+        file.abandon()
     os.unlink(made.with_name("new.mdb-lock"))
-    os.rename(made, path)
-    sync_directory(path.parent)
+    with durable_names(path.parent):
+        os.rename(made, path)
 
 
 def has_readers(path: Path) -> bool:
@@ -326,11 +365,15 @@ def file_digest(fd: int, size: int) -> int:
 
 
 def digest_of(path: Path) -> int | None:
-    """The digest of a closed file, or None when it is too large for one."""
+    """The digest of a closed file, or None when it is too large for one, or cannot be read."""
     size = os.stat(path).st_size
     if size > DIGEST_BYTES_MAX:
         return None
-    fd = open_file(path, os.O_RDONLY)
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except OSError as e:
+        log.warning("digest_not_made path=%s error=%s", path, e)
+        return None
     try:
         return file_digest(fd, size)
     finally:

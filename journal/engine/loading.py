@@ -28,6 +28,7 @@ from journal.engine.side import Side
 from journal.engine.staging import Staging
 from journal.errors import Invalid
 from journal.loads import SealedPart
+from journal.shield import SHIELD, exposed, shielded
 
 if TYPE_CHECKING:
     from journal.engine.readyrows import ReadyRows
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 ON_REJECT = ("fail", "list")
 
 
+@shielded
 class Loading(Side):
     """The verbs of those who bring rows by the million."""
 
@@ -43,6 +45,7 @@ class Loading(Side):
     _bounds = Bounds()
     """What else a row must keep to; a daemon has more of it."""
 
+    @exposed
     def load(
         self,
         parts: Iterable[Part],
@@ -61,7 +64,9 @@ class Loading(Side):
         ("fail"), or it is left out and listed ("list").
         """
         options = options_of(self._p, on_conflict, once, on_reject, durability)
-        return self._load_checked(listed_parts(parts), options)
+        found = listed_parts(parts)
+        with SHIELD:
+            return self._load_checked(found, options)
 
     def _load_checked(self, parts: Sequence[Part], options: Options) -> Loaded:
         while True:

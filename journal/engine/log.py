@@ -34,16 +34,16 @@ from zlib import crc32
 from journal.core.effects import Effect, Packed
 from journal.core.limits import NEVER, RECORD_BYTES_MAX
 from journal.core.record import encoder, extended
-from journal.engine.files import open_file, storage_error, sync_directory, write_all, write_zeros
-from journal.engine.segments import (
-    SEGMENT_BYTES_FIRST,
-    TAIL_BYTES,
-    UNNAMED,
-    Place,
-    list_segments,
-    segment_path,
-    survivors,
+from journal.engine.files import (
+    durable_names,
+    open_file,
+    storage_error,
+    sync_directory,
+    sync_file,
+    write_all,
+    write_zeros,
 )
+from journal.engine.segments import SEGMENT_BYTES_FIRST, UNNAMED, Place, list_segments, segment_path, survivors
 from journal.errors import Invalid, StorageError, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.log")
@@ -144,7 +144,7 @@ class Log:
                     begin += len(piece)
                 if first == end.segment:
                     self._clear_behind(end)
-                os.fdatasync(fd)
+                sync_file(fd, segment_path(self.directory, first))
             finally:
                 if fd != self.fd:
                     os.close(fd)
@@ -264,10 +264,6 @@ class Log:
         """Where the next record goes."""
         return Place(self.next_offset - self.base, self.first, self.position)
 
-    def tail(self) -> bytes:
-        """The last bytes of the last record, which are its checksum; all is in the OS."""
-        return os.pread(self.fd, TAIL_BYTES, self.position - TAIL_BYTES) if self.position else b""
-
     def _write(self, data: bytes, position: int) -> None:
         write_all(self.fd, data, position)
 
@@ -323,7 +319,7 @@ class Log:
         except OSError:
             self._give_back()
             raise
-        self._sync()
+        sync_file(self.fd, segment_path(self.directory, self.first))
         self.allocated = end
 
     def _give_back(self) -> None:
@@ -332,13 +328,6 @@ class Log:
             os.ftruncate(self.fd, self.allocated)
         except OSError as e:
             log.warning("log_room_not_given_back directory=%s error=%s", self.directory, e)
-
-    def _sync(self) -> None:
-        """Sync the open segment, holding `_extending` (W6)."""
-        try:
-            os.fdatasync(self.fd)
-        except OSError as e:
-            raise StoreFailed(f"the log in {self.directory} could not be synced: {e.strerror}; reopen the store") from e
 
     def wants_extension(self) -> bool:
         """Whether the prepared space runs low."""
@@ -359,7 +348,7 @@ class Log:
         """Go on in the next segment (W3)."""
         self.flush()
         with self._extending:
-            self._sync()
+            sync_file(self.fd, segment_path(self.directory, self.first))
             fd, sync_fd, allocated = self._new_segment(self.next_offset - self.base)
             self._retired += (self.fd, self.sync_fd)
             self.fd, self.sync_fd, self.allocated = fd, sync_fd, allocated
@@ -384,20 +373,28 @@ class Log:
             if allocated < SEGMENT_BYTES_FIRST:
                 write_zeros(fd, allocated, SEGMENT_BYTES_FIRST)
                 allocated = SEGMENT_BYTES_FIRST
-                os.fdatasync(fd)
+                sync_file(fd, unnamed)
             sync_fd = open_file(unnamed)
-            os.rename(unnamed, path)
-            sync_directory(self.directory)
+            with durable_names(self.directory):
+                os.rename(unnamed, path)
         except BaseException as e:
             for each in (fd, sync_fd):
                 if each >= 0:
                     os.close(each)
-            self.remove(unnamed)
-            self.remove(path)
+            if not isinstance(e, StoreFailed):  # or nothing more is written, and the next open looks at what is there
+                self._take_back(unnamed)
+                self._take_back(path)
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot make the log segment {path}") from e
             raise
         return fd, sync_fd, allocated
+
+    def _take_back(self, path: Path) -> None:
+        """A segment that is not used after all."""
+        try:
+            self.remove(path)
+        except (OSError, StorageError) as e:
+            log.warning("log_segment_not_removed path=%s error=%s", path, e)
 
     def close_retired(self) -> None:
         """Close the descriptors of earlier segments; called by one who may sync, so no sync is under way."""
@@ -436,6 +433,8 @@ class Log:
             try:
                 self.remove(path)
                 sync_directory(self.directory)  # or a power cut may take a later one and leave this
+            except StoreFailed:
+                raise
             except (OSError, StorageError) as e:
                 log.warning("log_segment_not_removed path=%s error=%s", path, e)
 

@@ -25,6 +25,7 @@ from journal.core.effects import Effect, Packed
 from journal.core.limits import NEVER
 from journal.core.record import encoder
 from journal.core.settings import Settings
+from journal.core.tally import Tally
 from journal.engine.commit import Kind
 from journal.engine.due import Due
 from journal.engine.generations import Kept
@@ -38,7 +39,9 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
 from journal.engine.state import State
+from journal.engine.steps import MEMBERS, STEP
 from journal.errors import LogDamaged, StorageError, StoreClosed
+from journal.shield import Latch
 
 R = TypeVar("R")
 
@@ -73,17 +76,20 @@ class Merging(Pipeline):
         heappush(self._timers, (date, next(self._numbers), member))
         self.timer_soon(date)
 
-    def _tick(self, now: int) -> None:
-        """Do what is due for all members; under the lock."""
+    def _tick(self, now: int) -> int:
+        """Do steps of what is due for members, until they are as much as one step may be (timers Y2); under the lock."""
         timers = self._timers
-        while timers and timers[0][0] <= now:
+        taken = looked = 0
+        while timers and timers[0][0] <= now and taken < STEP and looked < MEMBERS:
             member = heappop(timers)[2]
             if member.timer_at <= now and member.trouble is None:
-                member.tick_now(now)
+                taken += member.tick_now(now)
+                looked += 1
         if now >= self.generations.rotate_at:
             self.generations.due()
         self.timer_at = min(timers[0][0] if timers else NEVER, self.generations.rotate_at)
         self.arm()
+        return taken
 
 
 class MergedLook(Merging, Look):
@@ -131,6 +137,13 @@ class Sequence(Merging):
             raise self.misapplied(e) from e
         self.applied(offset, count, now, level)
 
+    def _tick_later(self) -> None:
+        super()._tick_later()
+        if self.trouble is not None:
+            with self.lock:
+                for member in self.members.values():
+                    member.due.notify_all()
+
     def close(self) -> dict[int, int | None]:
         """Commit everything and close; workers of all members end."""
         digests = super().close()
@@ -165,7 +178,7 @@ class Member(Pipeline):
     lock: threading.Lock = _Shared()  # type: ignore[assignment]
     log: Any = _Shared()
     order: int = _Shared()  # type: ignore[assignment]
-    followers: tuple[threading.Event, ...] = _Shared()  # type: ignore[assignment]
+    followers: tuple[Latch, ...] = _Shared()  # type: ignore[assignment]
     is_broken: bool = _Shared()  # type: ignore[assignment]
     changes: int = _Shared()  # type: ignore[assignment]
     next_token: int = _Shared()  # type: ignore[assignment]
@@ -188,7 +201,8 @@ class Member(Pipeline):
         self.due = Due(shared.lock)
         self.sleeping = self.due.sleeping
         self.timer_at = NEVER
-        self.tick = lambda now: None
+        self.tick = lambda now: 0
+        self.tally = Tally()
         self.plain_bytes_max = 0
         self._dropped: StorageError | None = None
         self._encode = encoder(self.own, shared.packer)
@@ -268,13 +282,14 @@ class Member(Pipeline):
         if self.timer_at < NEVER:
             self.shared.timer_of(self, self.timer_at)
 
-    def tick_now(self, now: int) -> None:
-        """Do what is due."""
+    def tick_now(self, now: int) -> int:
+        """Do a step of what is due; how much it did."""
         if self._epoch != self.shared.state.epoch:
             self._refresh()
         self.flush()
-        self.tick(now)
+        taken = self.tick(now)
         self.due.notify_all()
+        return taken
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
 

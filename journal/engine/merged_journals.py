@@ -13,8 +13,10 @@ from journal.engine.member import MemberConsumers
 from journal.engine.merged import Merging
 from journal.engine.prefixed import counts_in
 from journal.engine.rotating import Rotating
+from journal.shield import shielded
 
 
+@shielded
 class MergedJournals(Following, Rotating):
     """The generations, the log and the settings that merged journals share; its feed has the changes of all of them."""
 
@@ -72,7 +74,7 @@ class MergedJournals(Following, Rotating):
             p.log.limit(segment_bytes=settings.segment_bytes_max)
             p.generations.schedule()
             p.checkpoints.look_at_settings()
-            p.hold_log()
+            p.retention.hold()
 
     def _all_consumers(self) -> Consumers:
         return self._of_all

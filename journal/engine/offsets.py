@@ -18,7 +18,8 @@ J2  A file gets its name when it is whole and synced. It is replaced by a shorte
     when it has grown; a crash at any step leaves the old one or the new one.
 J3  A bad record is a torn tail, and cut, unless another one says that it was durable, or it is the first of its file: then
     it is damage, and an error that names the file.
-J4  After a sync that failed, or a write that was cut short, nothing is appended to that file any more: the next write makes a new one.
+J4  After a write that was cut short nothing is appended to that file any more, and what there is of it is taken back: the next
+    write makes a new one. A sync that failed is StoreFailed.
 J5  What is written here names only changes that are durable in the log: the caller has waited for them.
 """
 
@@ -39,7 +40,16 @@ from journal.core.cursor import Cursor
 from journal.core.effects import DELETE, UPDATE
 from journal.core.record import CHECKED, HEAD, HEAD_BYTES, Record, decode
 from journal.core.settings import MERGED
-from journal.engine.files import check_own, make_directory, open_file, storage_error, sync_directory, write_all
+from journal.engine.files import (
+    check_own,
+    durable_names,
+    make_directory,
+    open_file,
+    storage_error,
+    sync_directory,
+    sync_file,
+    write_all,
+)
 from journal.engine.segments import UNNAMED, fields_of, list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
 
@@ -181,15 +191,16 @@ class OffsetLog:
             if size > self._position:
                 log.warning("offset_log_tail_cut path=%s position=%d bytes=%d", path, self._position, size)
                 os.ftruncate(fd, self._position)
-            # What was read may be in the cache alone: from here on it is called durable.
-            os.fsync(fd)
+            # What was read may be in the cache alone, which calls it clean after a failed sync: from here on it is called durable.
+            write_all(fd, os.pread(fd, self._position, 0), 0)
+            sync_file(fd, path)
         finally:
             os.close(fd)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, kept: Iterable[Kept], removed: Iterable[str], now: int) -> None:
-        """Make these durable: a removal, and what is kept of consumers from now on. An error changes nothing."""
+        """Make these durable: a removal, and what is kept of consumers from now on. StoreFull changes nothing."""
         kept, removed = list(kept), list(removed)
         live = {name: value for name, value in self._live.items() if name not in removed}
         records = [self._encode(self._next + i, now, self._synced, name, None) for i, name in enumerate(removed)]
@@ -210,19 +221,21 @@ class OffsetLog:
         try:
             fd = open_file(path)
             try:
+                self._is_suspect = True  # J4
                 try:
                     write_all(fd, data, self._position)
-                    os.fdatasync(fd)
                 except (OSError, StorageError):
-                    self._is_suspect = True  # J4
+                    os.ftruncate(fd, self._position)
+                    sync_file(fd, path)
                     raise
+                sync_file(fd, path)
             finally:
                 os.close(fd)
         except OSError as e:
             raise storage_error(e, f"cannot write to {path}") from e
         self._position += len(data)
         self._next += count
-        self._synced = self._next - 1
+        self._synced, self._is_suspect = self._next - 1, False
 
     def _rewrite(self, live: list[Kept], now: int) -> None:
         """All that lives in a new file, which takes the place of the old one (J2)."""
@@ -237,13 +250,13 @@ class OffsetLog:
             fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 write_all(fd, data, 0)
-                os.fsync(fd)
+                sync_file(fd, unnamed)
             finally:
                 os.close(fd)
-            # From here on the new file may be the one that counts, so nothing may go to the old one any more.
-            self._is_suspect = True
-            os.rename(unnamed, path)
-            sync_directory(self.directory)
+            with durable_names(self.directory):
+                # From here on the new file may be the one that counts, so nothing may go to the old one any more.
+                self._is_suspect = True
+                os.rename(unnamed, path)
         except OSError as e:
             raise storage_error(e, f"cannot write the offset log {path}") from e
         replaced, self._first = self._first, first

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from journal.engine import lmdbfile
 from journal.engine.catalog import Catalog, Listed
 from journal.engine.clock import EngineTime
 from journal.engine.disposal import SPARE, remove_left
-from journal.engine.files import check_own, make_directory, sync_directory
+from journal.engine.files import check_own, durable_names, make_directory
 from journal.engine.generations import Kept, declared
 from journal.engine.keeper import Keeper
 from journal.engine.log import Log
@@ -37,7 +37,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.rooms import sweep as sweep_snapshots
 from journal.engine.rowsfile import DATABASES
 from journal.engine.staging import sweep_loads
-from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged
+from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged, StoreFailed
 
 log = logging.getLogger("journal.store")
 
@@ -63,8 +63,26 @@ class Opening:
     is_readonly: bool
     sequence: Merging | None = None
     """What merged journals share, when one of them is open."""
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    """Of the journals in use that have their files for themselves, and what merged journals share."""
     token_floor: int = 0
     """No journal that was dropped in this opening of the store has handed out a token from here on (O2)."""
+
+    def __post_init__(self) -> None:
+        self.catalog.on_failure = self._failed
+
+    def _failed(self, error: StoreFailed) -> None:
+        """All journals rest on the catalog (catalog A4)."""
+        for p in self.pipelines.values():
+            p.commit.fail(error)
+
+    def closed(self, name: str, digests: dict[int, int | None]) -> None:
+        """The rows of a journal are as a clean close left them (catalog A2); without digests the next open looks for itself."""
+        try:
+            if digests:
+                self.catalog.set(name, self.listed(name)._replace(digests=digests))
+        except StorageError as e:
+            log.error("close_without_digests journal=%s error=%s", name, e)
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
@@ -124,14 +142,19 @@ class Opening:
         top = self.path / name
         if self.is_readonly:
             kind = MergedLook if name == MERGED else Look
-            return kind(
+            self.pipelines[name] = look = kind(
                 top, name, settings, keeper=self.keeper, time=self.time, generations=partial(self._look, name),
                 was_closed=partial(self._was_closed, name),
             )  # fmt: skip
+            return look
         if listed is None:
             first = self.catalog.former(name).order + 1  # lives V1
             listed = Listed(settings, [Kept(first, self.time.now(), None, True, True, declared(settings))], {})
-            self._create(name, listed)
+            try:
+                self._create(name, listed)
+            except StoreFailed as e:
+                self.catalog.fail(e)  # the name is one of those in the store's own directory
+                raise
         else:
             listed = listed._replace(settings=settings)
         left = _check_generations(top, name, listed)
@@ -152,9 +175,12 @@ class Opening:
                 remove_left(path, listed.settings.wipe)
             # The rows will change: their digests are taken back before they do (catalog A2).
             self.catalog.set(name, listed._replace(digests={}))
-        except BaseException:
+        except BaseException as e:
+            # Their digests may still be listed, so they are left as they are.
+            pipeline.commit.fail(StoreFailed(f"journal {name} could not be opened: {e}"))
             pipeline.close()
             raise
+        self.pipelines[name] = pipeline
         return pipeline
 
     def _token_floor(self) -> int:
@@ -210,19 +236,28 @@ class Opening:
 
     def forget(self, p: Pipeline) -> Path:
         """
-        A journal that has its files for itself, and is closed, is no more: where its files are now (O1), under a name that
-        says how they go (disposal N3).
+        Close a journal that has its files for itself, and is no more: where its files are now (O1), under a name that says how
+        they go (disposal N3).
         """
+        try:
+            with durable_names(self.path):
+                p.close()
+                return self._forget(p)
+        except StoreFailed as e:
+            self.catalog.fail(e)  # names in the store's own directory are those of all journals
+            raise
+
+    def _forget(self, p: Pipeline) -> Path:
         self.token_floor = max(self.token_floor, p.next_token)
         if self.sequence is not None:
             with self.sequence.lock:
                 self.sequence.next_token = max(self.sequence.next_token, self.token_floor)
         self.catalog.remove(p.name)
+        del self.pipelines[p.name]
         number = 0
         while (gone := self.path / f"{GONE}{number}{_WIPE if p.settings.wipe else ''}").exists():
             number += 1
         os.rename(self.path / p.name, gone)
-        sync_directory(self.path)
         return gone
 
     def sweep(self) -> None:

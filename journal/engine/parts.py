@@ -31,10 +31,12 @@ from journal.engine.segments import Place, segment_path
 from journal.errors import StoreDamaged
 
 if TYPE_CHECKING:
+    from journal.engine.log import Log
     from journal.engine.rowsfile import Rows
 
 NAME = b"parts"
 APPLIED = b"applied"
+TAIL_BYTES = 4
 
 
 class File(NamedTuple):
@@ -70,6 +72,11 @@ def file_of(rows: Rows) -> File:
     """What its open transaction sees."""
     txn, meta = rows.file.txn, rows.meta
     return File(rows.order, rows.file.path, lambda name: txn.get(name, db=meta))
+
+
+def tail_of(log: Log) -> bytes:
+    """The last bytes of the last record in the open segment, which are its checksum; all is in the OS."""
+    return os.pread(log.fd, TAIL_BYTES, log.position - TAIL_BYTES) if log.position else b""
 
 
 def packed(older: Iterable[Rows], tail: bytes) -> bytes:

@@ -13,8 +13,10 @@ from journal.engine.arguments import consumer_name, lease_ms, version_number
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
+from journal.shield import shielded
 
 
+@shielded
 class Picking(Consuming):
     """The verbs of consumers, and those that name an entry."""
 

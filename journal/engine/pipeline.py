@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
+from journal.core.tally import Tally
 from journal.engine import parts
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
@@ -31,6 +32,7 @@ from journal.engine.compaction import Compaction
 from journal.engine.consumers import Consumers
 from journal.engine.deferred import deferred
 from journal.engine.due import Due
+from journal.engine.files import storage_error
 from journal.engine.generations import Generations, Kept
 from journal.engine.keeper import Alarm, Keeper
 from journal.engine.levels import FULL, NONE, OS, level_named
@@ -41,13 +43,14 @@ from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
+from journal.engine.steps import PAUSE_S
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
+from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
-RETRY_S = 1.0
-TIMER_MAX_S = 60.0
+RETRY_S, TIMER_MAX_S = 1.0, 60.0
 
 
 class Pipeline:
@@ -74,13 +77,12 @@ class Pipeline:
         self.name, self.top = name, top
         self.order = kept[-1].order
         """Of the active generation."""
-        self.settings = settings
-        self.time, self.keeper = time, keeper
-        self.level, self.claim_level = level, claim_level
+        self.settings, self.time, self.keeper = settings, time, keeper
+        self.level, self.claim_level, self.map_bytes = level, claim_level, map_bytes
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
-        self.followers: tuple[threading.Event, ...] = ()
+        self.followers: tuple[Latch, ...] = ()
         """Set when there may be more to read in the log."""
         self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
@@ -89,10 +91,10 @@ class Pipeline:
         """What is in memory may not be what the log says; true only between two lines, or after an interrupt (P2)."""
         self.changes = 0
         """Since the last checkpoint."""
-        self.next_token = opening << 40
-        self.timer_at = 0
-        self.tick: Callable[[int], None] = lambda now: None
-        """Set by the timers: does what is due and sets `timer_at`."""
+        self.next_token, self.timer_at = opening << 40, 0
+        self.tick: Callable[[int], int] = lambda now: 0
+        """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
+        self.tally = Tally()
         self.full_requested = -1
         """The last offset that somebody wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
@@ -100,7 +102,6 @@ class Pipeline:
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
         self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
-        self.map_bytes = map_bytes
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
@@ -128,12 +129,10 @@ class Pipeline:
         """Open the rows of all generations and replay what the log has after them."""
         opened: list[Rows] = []
         try:
-            for kept in self.generations.kept:
-                if not kept.has_rows:
-                    continue
-                path = self.directory(kept.order) / "rows.mdb"
-                check_before_open(path, digests.get(kept.order), is_deep=is_deep)
-                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
+            for order in (kept.order for kept in self.generations.kept if kept.has_rows):
+                path = self.directory(order) / "rows.mdb"
+                check_before_open(path, digests.get(order), is_deep=is_deep)
+                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
             parts.check(opened, self.log.directory)
             self.state = self._state_over(opened)
             applied, end = self._replay()
@@ -227,6 +226,7 @@ class Pipeline:
             self.trouble = error
             self.tell()
             self.consumers.wake()
+            self.keeper.after(0, self._tick_later)  # wakes all who sleep
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -338,10 +338,6 @@ class Pipeline:
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
         self.log.encode = encoder_of(self, self.log.namespace)
 
-    def hold_log(self) -> None:
-        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
-        self.log.keep_from = self.retention.keep_from()
-
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""
         if date < self.timer_at:
@@ -353,7 +349,7 @@ class Pipeline:
         if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
-                self._alarm.set(self.timer_at, min(seconds, TIMER_MAX_S))
+                self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
 
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
@@ -421,12 +417,16 @@ class Pipeline:
     def reload(self) -> None:
         """Throw the open transaction away and replay the log into a new one (P2)."""
         log.warning("reload journal=%s", self.name)
+        self.is_broken = True
         try:
             self.log.flush()
             for rows in self.state.generations:
                 rows.file.restart()
             # A record that was written just before an interrupt stands, although nobody was told.
             self.log.resume(self._replay()[1])
+        except (OSError, StoreFull) as e:
+            # The log has it all: the next caller begins with it once more, and goes on when there is room.
+            raise storage_error(e, "cannot read the log again") if isinstance(e, OSError) else e from e
         except StorageError as e:
             self.commit.fail(StoreFailed(f"journal {self.name} could not be reloaded: {e}. Reopen the store"))
             raise
@@ -447,4 +447,4 @@ class Pipeline:
             if self.trouble is None:
                 self.enter()
                 self.arm()
-                self.due.notify_all()
+            self.due.notify_all()

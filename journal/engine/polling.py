@@ -8,13 +8,13 @@ F3  Opening it may take long: a new consumer is written to disk, and its copy is
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from operator import length_hint
 
 from journal.core.events import Event
 from journal.engine.feed import Feed
 from journal.errors import Invalid, Unacknowledged
+from journal.shield import Latch
 
 LARGE_BYTES = 4 << 20
 """A record with more bytes, of a load, takes as long to read as it takes: `read_large` does that, on another thread."""
@@ -22,7 +22,7 @@ BLOCKS = 1
 """Read at a time from a log that others share: some milliseconds, also when none of it is for this feed."""
 
 
-class _News(threading.Event):
+class _News(Latch):
     """What followers are told with, which calls back."""
 
     def __init__(self, callback: Callable[[], None]) -> None:

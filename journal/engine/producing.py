@@ -17,16 +17,13 @@ from journal.core import priority as priorities
 from journal.core.cursor import Cursor, cursor_of
 from journal.core.keys import UserKey, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
-from journal.core.rows import Row, encode_new, encode_usual, key_size, pack_data, place
+from journal.core.rows import Row, encode_new, encode_usual, key_size, place
 from journal.core.schema import Schema
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
-    Checked,
-    Pack,
     SchemaChanged,
     Wanted,
-    checked,
     dates_of,
     listed,
     row_of,
@@ -40,6 +37,7 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
 from journal.errors import JournalError
+from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
 """process_date, delay, expiration, insertion_date, owner"""
@@ -47,16 +45,15 @@ _INSERTED = life.INSERTED
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
+@shielded
 class Producing(Side):
     """The verbs of producers."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
-        self._pack: Pack = pack_data
-        self._checked: Checked = checked
-        """How data comes: as values."""
         pipeline.put_together = partial(put_together, pipeline)
 
+    @exposed
     def put(
         self,
         key: UserKey | None,
@@ -95,6 +92,7 @@ class Producing(Side):
             # The usual put, without a call for each step.
             raw = key.encode()
             level = p.level if durability is None else p.level_of(durability, p.level)
+            is_up = shield_up()
             try:
                 if level == FULL and p.commit.io.locked():
                     kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
@@ -106,8 +104,12 @@ class Producing(Side):
                 return result
             except SchemaChanged:
                 pass  # it has a schema by now, and must be checked
+            finally:
+                if is_up:
+                    shield_down()
         options = process_date, delay, expiration, insertion_date, owner
-        return self._put_any(key, data, priority, options, durability, life.put)
+        with SHIELD:
+            return self._put_any(key, data, priority, options, durability, life.put)
 
     def create(
         self,
@@ -212,20 +214,25 @@ class Producing(Side):
         priority, date = place(row.primary)
         return PutResult(decision.outcome, cursor_of(at), row.version, date, priority), at
 
+    @exposed
     def put_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
         Put a group: one record, one sync; all that is not refused stands or falls together.
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return put_many(self, listed(puts, "put_many"), durability, life.put, "put_many")
+        items = listed(puts, "put_many")
+        with SHIELD:
+            return put_many(self, items, durability, life.put, "put_many")
 
+    @exposed
     def create_many(
         self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
     ) -> list[PutResult | JournalError]:
         """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
-        rule = creating(is_repeatable)
-        return put_many(self, listed(puts, "create_many"), durability, rule, "create_many")
+        items = listed(puts, "create_many")
+        with SHIELD:
+            return put_many(self, items, durability, creating(is_repeatable), "create_many")
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
@@ -253,6 +260,7 @@ class Producing(Side):
         result: PutResult = change_one(self._p, self._find, want, durability, is_essential=False)
         return result
 
+    @exposed
     def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
         Move a group: one record, one sync; all that is not refused stands or falls together.
@@ -260,8 +268,10 @@ class Producing(Side):
         The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
         """
         items = listed(moves, "move_many")
-        return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
+        with SHIELD:
+            return change_many(self._p, self._find, items, moving, durability, "move_many", is_essential=False)
 
+    @exposed
     def delete_many(
         self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
     ) -> list[bool | JournalError]:
@@ -271,4 +281,5 @@ class Producing(Side):
         The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
         """
         items = listed(deletes, "delete_many")
-        return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)
+        with SHIELD:
+            return change_many(self._p, self._find, items, deleting, durability, "delete_many", is_essential=True)

@@ -34,6 +34,7 @@ from journal.engine.side import Side
 from journal.engine.snapshot import Snapshot
 from journal.engine.snapshots import take
 from journal.errors import Invalid
+from journal.shield import SHIELD, exposed, give_way, shielded
 
 LOOK_UPS = 256
 """Keys that are looked up under the lock at a time."""
@@ -42,6 +43,7 @@ KEYS = 4096
 _LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
+@shielded
 class Reading(Side):
     """The verbs of readers."""
 
@@ -101,6 +103,7 @@ class Reading(Side):
         with moment_of(self._p):
             while start is not None:
                 page, start = self._owners(start)
+                give_way()
                 for owner, count in page:
                     found[owner] = found.get(owner, 0) + count
         return dict(sorted(found.items()))
@@ -120,13 +123,15 @@ class Reading(Side):
             at = end
         return found, page[-1] + b"\0" if len(page) == KEYS else None
 
+    @exposed
     def get_many(self, keys: Iterable[UserKey]) -> list[Entry | None]:
         """The entries with these keys, None for each that there is not, in order."""
         wanted = [(key, key_bytes(key)) for key in listed(keys, "get_many")]
         found: list[Entry | None] = []
-        with moment_of(self._p):
+        with SHIELD, moment_of(self._p):
             for start in range(0, len(wanted), LOOK_UPS):
                 rows = self._rows(wanted[start : start + LOOK_UPS])
+                give_way()
                 found += [None if row is None else entry_of(*row) for row in rows]
         return found
 

@@ -19,6 +19,7 @@ from journal.engine.arguments import AVAILABLE
 from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter, Selection, filled
+from journal.shield import whole
 
 PAGE = 256
 LOOK_S = 0.5
@@ -43,6 +44,7 @@ class Reads:
             entries = (entry_of(row) if began is None else entry_of(row, "P", began) for row, began in page)
             yield from entries if blank is None else (filled(entry, blank) for entry in entries)
 
+    @whole
     def _pages(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
         """What is read at one moment from `start` on, and where the next ones begin: a page, or of a look many."""
         if self._p.is_writable:
@@ -69,6 +71,7 @@ class Reads:
                     return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
         return Selection(p, wanted).count()
 
+    @whole
     def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
         """One page from `start` on, and where the next one begins."""
         p = self._p

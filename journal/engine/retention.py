@@ -76,6 +76,10 @@ class Retention:
         """The place from which on followers want every change. Under the lock."""
         return max(min(self._p.consumers.keep_from(), *self.pins, NEVER), self.floor)
 
+    def hold(self) -> None:
+        """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
+        self._p.log.keep_from = self.keep_from()
+
     def keep_from(self) -> int:
         """The place from which on records stay, compacted or not. Under the lock."""
         return self.floor if self._p.settings.compact else self.held_from()
@@ -123,7 +127,7 @@ class Retention:
         if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
             with p.lock:
                 self.floor = floor
-                p.hold_log()
+                p.retention.hold()
                 p.checkpoints.free_soon()
         if floor > held_from and self._is_warned:
             self.floor = floor
@@ -132,7 +136,7 @@ class Retention:
                 "was kept for them longer, or grew larger, than log_age_max and log_bytes_max allow"
             )
             with p.lock:
-                p.hold_log()
+                p.retention.hold()
             log.warning("log_let_go journal=%s from=%d to=%d", p.name, held_from, floor)
             return
         soon = _floor(held, now, _share(settings.log_age_max), _share(settings.log_bytes_max))

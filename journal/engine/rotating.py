@@ -10,8 +10,10 @@ from journal.core import spans
 from journal.core.cursor import Cursor
 from journal.core.views import Compacted, Generation
 from journal.engine.side import Side
+from journal.shield import shielded
 
 
+@shielded
 class Rotating(Side):
     """Verbs about files that come and go."""
 

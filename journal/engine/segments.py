@@ -36,8 +36,6 @@ SEGMENT_BYTES_FIRST = 256 << 10
 """A segment gets its name when it has so many bytes of prepared space, and grows by a multiple of it; a shorter one was cut."""
 SECTOR_BYTES = 512
 """What a disk writes whole or not at all."""
-TAIL_BYTES = 4
-"""What a record ends with: its checksum."""
 UNNAMED = "new.log"
 """A segment that is being prepared."""
 CONDENSED = "compact.log"

@@ -26,6 +26,7 @@ from journal.engine.leases import Held
 from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.state import State
+from journal.shield import give_way
 
 ROWS = 256
 """So many payloads are read under the lock at a time …"""
@@ -112,6 +113,7 @@ class Selection:
                     count += len(page)
                 else:
                     count += sum(1 for _ in self._kept(p.state, page, now))
+            give_way()
         return count
 
     def _leases(self) -> list[bytes] | None:
@@ -154,7 +156,7 @@ class Selection:
             held = by_primary.get(primary)
             if not wanted.has_lease(held) or not wanted.has_place(primary):
                 continue
-            if may_be_expired and held is None and 0 < state.entry(primary).expiration <= now:
+            if may_be_expired and held is None and 0 < state.expiration_of(primary) <= now:
                 continue
             yield primary
 
@@ -211,7 +213,7 @@ def filled(entry: Entry, blank: dict[str, object] | None) -> Entry:
 
 
 def _may_be_expired(state: State, now: int) -> bool:
-    """Timers have fired: only in a store that is full, or not ours, may something be there that has expired."""
+    """Whether the timers have something left to remove, or cannot: the store is full, or not ours (timers Y2)."""
     return state.next_expiration is not None and state.next_expiration <= now
 
 

@@ -1,17 +1,15 @@
 """
-What both sides of a journal share: the pipeline, and the look-up that lets an entry which expired unseen go first.
+What both sides of a journal share: the pipeline, and the look-up that first does what is overdue for a key (timers Y2).
 """
 
 from __future__ import annotations
 
-from functools import partial
-
-from journal.core import effects as fx
 from journal.core import life
 from journal.core.keys import UserKey
-from journal.core.rows import Row
-from journal.engine.levels import OS
+from journal.core.rows import pack_data
+from journal.engine.arguments import Checked, Pack, checked
 from journal.engine.pipeline import Pipeline
+from journal.engine.timers import expire, lose
 
 
 class Side:
@@ -20,17 +18,23 @@ class Side:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
         self.name = pipeline.name
+        self._pack: Pack = pack_data
+        self._checked: Checked = checked
+        """How the data of puts comes: as values."""
 
     def _find(self, key: UserKey, raw: bytes, now: int) -> life.Found:
-        """What is stored of a key; an entry that expired unseen goes first."""
-        found = self._p.state.find(key, raw)
-        row = found.row
-        if row is not None and row.expiration and row.expiration <= now and not found.is_processing:
-            self._expire(row, now)
-            found = self._p.state.find(key, raw)
-        return found
-
-    def _expire(self, row: Row, now: int) -> None:
+        """What is stored of a key; a lease on it that is over ends first, and an entry that has expired goes."""
         p = self._p
-        effect = fx.Expire([row.primary, row.key])
-        p.write(effect, 1, now, min(p.level, OS), partial(p.state.apply, effect), is_essential=True)
+        found = p.state.find(key, raw)
+        row = found.row
+        if row is not None and found.is_processing:
+            held = p.state.leases.by_primary[row.primary]
+            if held.deadline <= now:
+                lose(p, [held], now)
+                p.flush()
+                found = p.state.find(key, raw)
+                row = found.row
+        if row is not None and row.expiration and row.expiration <= now and not found.is_processing:
+            expire(p, [row.primary, row.key], now)
+            found = p.state.find(key, raw)
+        return found

@@ -22,6 +22,7 @@ from journal.core.times import DateLike
 from journal.engine.copied import Copied, read_blocks, sampled
 from journal.engine.rooms import Room
 from journal.errors import NotFound
+from journal.shield import shielded
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class SnapshotPart:
             yield block
 
 
+@shielded
 class Snapshot:
     """The entries of a journal at one cursor. Made by `Journal.snapshot`; a context manager."""
 

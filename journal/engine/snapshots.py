@@ -34,6 +34,7 @@ from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
 from journal.engine.rooms import Room
 from journal.engine.snapshot import Snapshot
+from journal.engine.steps import catch_up
 from journal.errors import StorageError, StoreClosed, StoreFull
 
 if TYPE_CHECKING:
@@ -163,8 +164,7 @@ class _Begun:
 
 def _begin(p: Pipeline) -> _Begun:
     """The owner's; on the keeper."""
-    with p.lock:
-        p.enter()  # what has expired goes first, and leases that are over end
+    catch_up(p)  # what has expired goes first, and leases that are over end
     p.checkpoints.run()
     readers = [_Reader(rows) for rows in p.rows_now()]
     with p.lock:

@@ -15,8 +15,6 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-import msgpack
-
 from journal.core import effects as fx
 from journal.core.keys import expiration_key, owner_key
 from journal.core.rows import (
@@ -29,6 +27,7 @@ from journal.core.rows import (
     decode_entry,
     encode_lease,
 )
+from journal.engine.flags import raise_flag
 from journal.engine.leases import Held
 from journal.engine.rowsfile import Rows
 from journal.engine.sorting import is_sorted, sorted_by_hash
@@ -246,10 +245,11 @@ class State(Stored):
                 self._inherit(held, heir, items[i + 4])
 
     def _inherit(self, held: Held | None, primary: bytes, value: bytes) -> None:
-        """The entry of a lease is gone; its successor takes the slot (life L4)."""
+        """The entry of a lease is gone; its successor, or the put that came with `done`, takes the slot (life L4, L8)."""
         if held is not None:
             held.home.has_moved = True
-            held.home.must_delete(primary[9:], held.home.successors, "successors")
+            if held.has_successor:
+                held.home.must_delete(primary[9:], held.home.successors, "successors")
         self.insert(decode_entry(primary, value), value)
 
     def _replace(self, old: bytes, primary: bytes, value: bytes, at: int) -> None:
@@ -318,15 +318,7 @@ class State(Stored):
         active.put(effect.name, effect.value, db=active.buried)
         if effect.flag is not None:
             reason = decode_buried(effect.name, effect.value).reason
-            self._raise(effect.flag, f"the entry {effect.key!r} was buried: {reason}", effect.date)
-
-    def _raise(self, name: str, message: str, date: int) -> None:
-        """Raise a flag, or raise it once more."""
-        active = self.active
-        kept = active.get(name.encode(), db=active.flags)
-        raised, count = (date, 0) if kept is None else msgpack.unpackb(kept)[1::2]
-        active.delete(name.encode(), db=active.flags)
-        active.put(name.encode(), msgpack.packb((message, raised, date, count + 1)), db=active.flags)
+            raise_flag(self.active, effect.flag, f"the entry {effect.key!r} was buried: {reason}", effect.date)
 
     def _unbury(self, name: bytes, at: int) -> None:
         """A buried row goes, from whichever generation has it."""
@@ -431,7 +423,7 @@ class State(Stored):
             case fx.Lower(name):
                 self.active.must_delete(name.encode(), self.active.flags, "flags")
             case fx.Raise(name, message, date):
-                self._raise(name, message, date)
+                raise_flag(self.active, name, message, date)
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Clear():

@@ -50,7 +50,9 @@ from journal.engine.opening import Opening
 from journal.engine.peers import Peers
 from journal.engine.place import prepare
 from journal.engine.staging import Staging
+from journal.engine.steps import catch_up
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
+from journal.shield import shielded
 
 if TYPE_CHECKING:
     from journal.daemon.server import ServeOptions, Server
@@ -83,17 +85,12 @@ def open_store(
         raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
     interval = duration_ms(sync_interval, "sync_interval")
     return Store(
-        Path(path).absolute(),
-        level=level,
-        claim_level=FULL if claims == "full" else min(level, OS),
-        sync_s=max(interval, 1) / 1000,
-        time=EngineTime(as_clock(clock)),
-        is_deep=verify == "full",
-        is_readonly=readonly,
-        map_bytes=map_bytes,
-    )
+        Path(path).absolute(), level=level, claim_level=FULL if claims == "full" else min(level, OS), sync_s=max(interval, 1) / 1000,
+        time=EngineTime(as_clock(clock)), is_deep=verify == "full", is_readonly=readonly, map_bytes=map_bytes,
+    )  # fmt: skip
 
 
+@shielded
 class Store(Backups):
     """An open store; a context manager. Made by `journal.open`."""
 
@@ -237,12 +234,13 @@ class Store(Backups):
             with p.lock:
                 p.enter()
             self._keeper.call(p.generations.snapshots.close)
-            self._keeper.call(p.close)
-            del self._journals[name]
             try:
                 gone = self._keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
-                raise storage_error(e, f"cannot remove the files of journal {name}") from e
+                raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
+            finally:
+                if p.trouble is not None:
+                    del self._journals[name]
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 
@@ -374,13 +372,11 @@ class Store(Backups):
             self._owner.close()
 
     def _close_journals(self) -> None:
-        pipelines = [journal._p for journal in self._journals.values() if not isinstance(journal._p, Member)]
-        for p in [*pipelines, *([self._opening.sequence] if self._opening.sequence is not None else [])]:
+        for p in self._opening.pipelines.values():
             p.generations.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
-            if digests:
-                self._catalog.set(p.name, self._opening.listed(p.name)._replace(digests=digests))
+            self._opening.closed(p.name, digests)
         self._catalog.close()
 
     def _announce(self, server: object, addresses: list[str]) -> None:
@@ -397,16 +393,13 @@ class Store(Backups):
             return (opening << 16) + self._epochs
 
     def _check(self) -> None:
-        if self._trouble is not None:
-            raise self._trouble
+        trouble = self._trouble or self._catalog.failed
+        if trouble is not None:
+            raise trouble
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):
-            p = journal._p
-            with p.lock:
-                if p.trouble is None:
-                    p.enter()
-                    p.due.notify_all()
+            catch_up(journal._p)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""

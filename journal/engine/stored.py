@@ -285,6 +285,12 @@ class Stored:
         except StoreDamaged as e:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
+    def expiration_of(self, primary: bytes) -> int:
+        """When the entry at a primary key expires, 0 for never; without a look at the rest of it."""
+        home = self.home(primary)
+        value = home.get(primary, db=home.entries)
+        return 0 if value is None else int.from_bytes(value[12:20], "big")
+
     def buried(self, name: bytes, value: bytes) -> BuriedRow:
         """The buried entry of its bytes; damage is named with the file."""
         try:

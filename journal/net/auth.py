@@ -63,6 +63,8 @@ class Grant:
                 f"{shown(self.identity)} may not {command.name}: it needs the role {' or '.join(sorted(command.roles))} and "
                 f"has {', '.join(sorted(self.roles)) or 'none'}"
             )
+        if _next_puts(parameters) and not self.roles & {Role.PRODUCE, Role.ADMIN}:
+            raise AccessDenied(f"{shown(self.identity)} may not put what comes next: it needs the role produce")
         for named in _journals(journal, parameters):
             if not self.may_see(named):
                 raise AccessDenied(f"{shown(self.identity)} has no right to the journal {shown(named)}")
@@ -84,7 +86,13 @@ def _names(parameters: Mapping[str, Any]) -> list[str]:
     named = [parameters.get("consumer"), parameters.get("owner"), parameters.get("service")]
     for group in ("puts", "moves", "deletes"):
         named += [item.get("owner") for item in parameters.get(group) or []]
+    named += [put.get("owner") for put in _next_puts(parameters)]
     return [name for name in named if name is not None]
+
+
+def _next_puts(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The puts that come with a `done`."""
+    return [put for put in (parameters.get("next"), *(parameters.get("nexts") or [])) if put is not None]
 
 
 EVERYTHING = Grant("", frozenset(Role), ("*",), ("*",))

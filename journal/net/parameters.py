@@ -102,6 +102,16 @@ def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
     return Kind(f"[{kind.name}]", said, check, None if kind.read is None else read)
 
 
+def or_null(kind: Kind) -> Kind:
+    """A value of a kind, or null."""
+
+    def check(parameter: str, value: Any) -> None:
+        if value is not None:
+            kind.check(parameter, value)
+
+    return Kind(f"{kind.name} or null", f"{kind.meaning}, or null", check)
+
+
 def _check_key(parameter: str, value: Any) -> None:
     size = len(value) if type(value) is bytes else len(value.encode("utf-8", "replace")) if type(value) is str else 0
     if not 0 < size <= limits.KEY_BYTES_MAX:

@@ -63,6 +63,7 @@ def _group(name: str, item: str, fields: tuple[Parameter, ...]) -> Parameter:
     return _need(name, p.list_of(one_of_group(item, Parameters(fields))))
 
 
+_ONE_PUT = one_of_group("put", Parameters(_PUT))
 _PUTS = _group("puts", "put", _PUT)
 
 PRODUCING: tuple[Command, ...] = (
@@ -152,12 +153,14 @@ CONSUMING: tuple[Command, ...] = (
         "Takes the entry with this key, whatever comes before it; `not_found`, `leased`, `version_mismatch` or `not_due`.",
     ),
     command(
-        "DONE", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, _LEVEL), "null",
-        "The work is finished: the entry goes. Repeating it is harmless.",
+        "DONE", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, Parameter("next", _ONE_PUT), _LEVEL), "null, or result with `next`",
+        "The work is finished: the entry goes, and `next`, a map with the parameters of PUT, is put, both or none; that needs the role "
+        "produce too. Repeating it is harmless: the outcome is `repeated`.",
     ),
     command(
-        "DONE_MANY", _JOURNAL, CONSUME, Retry.TOKEN, (_need("tokens", p.list_of(p.TOKEN)), _LEVEL), "[error or null]",
-        "Finishes many with one record.",
+        "DONE_MANY", _JOURNAL, CONSUME, Retry.TOKEN,
+        (_need("tokens", p.list_of(p.TOKEN)), Parameter("nexts", p.list_of(p.or_null(_ONE_PUT))), _LEVEL), "[result, error or null]",
+        "Finishes many with one record. `nexts`: for each token the map of the put that comes next, or null.",
     ),
     command(
         "EXTEND", _JOURNAL, CONSUME, Retry.TOKEN, (_TOKEN, _LEASE), "{deadline, version}",

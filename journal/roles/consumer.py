@@ -34,6 +34,7 @@ from journal.core.limits import GROUP_MAX
 from journal.core.retry import Retry
 from journal.core.tending import Care
 from journal.core.times import DurationLike, duration_ms
+from journal.core.views import Put, PutResult
 from journal.engine.arguments import consumer_name
 from journal.engine.lease import Lease
 from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, TimedOut
@@ -214,12 +215,18 @@ class Consumer(Taking):
         with self._changed:
             return [taken.lease for taken in self._held.values() if taken.is_handed]
 
-    def done_many(self, leases: Iterable[Lease], *, durability: str | None = None) -> list[JournalError | None]:
-        """Finish many leases with one record; None or the error of each, in order."""
+    def done_many(
+        self,
+        leases: Iterable[Lease],
+        *,
+        next: Iterable[Put | None] | None = None,
+        durability: str | None = None,
+    ) -> list[PutResult | JournalError | None]:
+        """Finish many leases with one record; None, the result of its `next` put, or the error of each, in order."""
         found = list(leases)
-        results = self.journal.done_many(found, durability=durability)
-        for lease, error in zip(found, results, strict=True):
-            if error is None:
+        results = self.journal.done_many(found, next=next, durability=durability)
+        for lease, result in zip(found, results, strict=True):
+            if not isinstance(result, JournalError):
                 lease._is_ended = True
                 self._answered(lease.token, "done")
             else:

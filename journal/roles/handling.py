@@ -5,6 +5,7 @@ J1  A handler that answers its lease itself has the last word.
 J2  A handler that raises an Exception has failed: the entry waits as the retry policy says, or is buried with the reason.
     How often it failed is kept with the entry (`timeouts`), so all consumers count together, over restarts, and a lost lease counts.
 J3  An interrupt (KeyboardInterrupt, SystemExit) is no failure of the work: the entry goes back to its place, and the interrupt on its way.
+J4  A handler that returns a journal.Put has it put with the `done`, as one change; one that is refused is a failure of the handler.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from journal.core.limits import REASON_BYTES_MAX
 from journal.core.retry import Retry
+from journal.core.views import Put
 from journal.engine.lease import Lease
-from journal.errors import LeaseLost
+from journal.errors import Invalid, LeaseLost, Refused
 
 if TYPE_CHECKING:
     from journal.roles.consumer import Consumer
@@ -33,7 +35,7 @@ Handler = Callable[[Lease], object]
 def handle(consumer: Consumer, lease: Lease, handler: Handler) -> None:
     """Let a handler work on a lease, and answer for it."""
     try:
-        handler(lease)
+        result = handler(lease)
     except Exception as e:  # noqa: BLE001 - whatever it is: the work has failed, not the consumer
         note_failure(consumer, lease, e)
         _answer(consumer, lease, partial(fail, lease, e, consumer.retry))
@@ -42,7 +44,16 @@ def handle(consumer: Consumer, lease: Lease, handler: Handler) -> None:
         raise
     else:
         if consumer.auto_done:
-            _answer(consumer, lease, lease.done)
+            try:
+                _answer(consumer, lease, finish(lease, result))
+            except (Invalid, Refused) as e:
+                note_failure(consumer, lease, e)
+                _answer(consumer, lease, partial(fail, lease, e, consumer.retry))
+
+
+def finish(lease: Lease, result: object) -> Callable[[], object]:
+    """How a lease is done whose handler returned this (J4)."""
+    return partial(lease.done, next=result) if isinstance(result, Put) else lease.done
 
 
 def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:

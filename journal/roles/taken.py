@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from journal.core.tending import Care, Step
 from journal.core.times import DateLike, DurationLike
+from journal.core.views import Put, PutResult
 from journal.engine.lease import Lease
 from journal.errors import LeaseLost
 
@@ -56,14 +57,15 @@ class Answers:
         self._consumer = consumer
         self._journal = consumer.journal
 
-    def done(self, token: int, *, durability: str | None = None) -> None:
+    def done(self, token: int, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
         """The work is finished."""
         try:
-            self._journal.done(token, durability=durability)
+            result = self._journal.done(token, next=next, durability=durability)
         except LeaseLost:
             self._consumer._heard()
             raise
         self._consumer._answered(token, "done")
+        return result
 
     def _extend(self, token: int, lease: DurationLike | None) -> tuple[int, int]:
         """More time: as much as the consumer's leases have, unless said otherwise."""

@@ -179,6 +179,30 @@ def test_a_successor_takes_the_place_of_what_is_done() -> None:
     assert life.promote(Holding(row(), 5, None), 30) == (None, None)
 
 
+def test_what_comes_with_done_takes_the_place() -> None:
+    """As it was asked for, with a version that goes on; it meets a successor as a put meets any waiting entry."""
+    old = row(30, version=4, timeouts=2, accepted=NOW + 9)
+    assert life.follow(Holding(old, 5, None), NEW, 20, PLAIN) == ("inserted", NEW._replace(version=5))
+    successor = row(10, NOW + 50, version=6, data=pack_data("queued"))
+    outcome, merged = life.follow(Holding(old, 5, successor), NEW, 20, PLAIN)
+    assert (outcome, place(merged.primary), merged.version, merged.data) == ("merged", (10, NOW + 50), 8, NEW.data)
+    for settings, new in ((Settings(merge="keep"), NEW), (PLAIN, NEW._replace(accepted=NOW - 1))):
+        assert life.follow(Holding(old, 5, successor), new, 20, settings) == (
+            "ignored",
+            successor._replace(at=20, version=7),
+        )
+
+
+def test_what_comes_with_done_has_the_entrys_owner() -> None:
+    """Nobody takes an owned key away by finishing it; a free one may get an owner."""
+    owned = Holding(row(owner=b"o"), 5, None)
+    assert life.follow(owned, NEW, 20, PLAIN)[1].owner == b"o"
+    assert life.follow(owned, NEW._replace(owner=b"o"), 20, PLAIN)[1].owner == b"o"
+    with pytest.raises(NotOwner):
+        life.follow(owned, NEW._replace(owner=b"x"), 20, PLAIN)
+    assert life.follow(Holding(row(), 5, None), NEW._replace(owner=b"x"), 20, PLAIN)[1].owner == b"x"
+
+
 def test_release_lets_the_entry_wait_now_or_later() -> None:
     """The priority and the timeouts stay."""
     holding = Holding(row(30, NOW - 0, version=3, timeouts=2), 5, None)
@@ -190,14 +214,35 @@ def test_release_lets_the_entry_wait_now_or_later() -> None:
         life.release(holding, NOW - 1, NOW + 7, 30, PLAIN)
 
 
-@pytest.mark.parametrize("preset", ["merge", "keep", "debounce", "replace"])
-def test_release_merges_the_successor(preset: str) -> None:
-    """Its data wins under every preset: it is newer work that was accepted; the timeouts are forgotten."""
-    successor = row(10, NOW + 50, version=4, data=pack_data("next"))
+@pytest.mark.parametrize(
+    ("preset", "data", "where"),
+    [
+        ("merge", "next", (10, NOW + 50)),
+        ("keep", "first", (30, NOW)),
+        ("debounce", "next", (10, NOW + 50)),
+        ("replace", "next", (70, NOW + 50)),
+    ],
+)
+@pytest.mark.parametrize("is_failure", [False, True])
+def test_release_merges_the_successor(preset: str, data: str, where: tuple[int, int], is_failure: bool) -> None:
+    """By the journal's rules, also when the first stands; the count of failures goes on, whatever a put would do to it."""
+    successor = row(70 if preset == "replace" else 10, NOW + 50, version=4, data=pack_data("next"))
     holding = Holding(row(30, version=3, timeouts=2, data=pack_data("first")), 5, successor)
-    waiting = released(life.release(holding, None, NOW, 30, Settings(merge=preset)))
-    assert (waiting.data, waiting.timeouts, place(waiting.primary)) == (pack_data("next"), 0, (10, NOW + 50))
-    assert waiting.version > 4
+    waiting = released(life.release(holding, None, NOW, 30, Settings(merge=preset), is_failure=is_failure))
+    assert (waiting.data, place(waiting.primary)) == (pack_data(data), where)
+    assert (waiting.timeouts, waiting.version, waiting.at) == (3 if is_failure else 2, 5, 30)
+
+
+@pytest.mark.parametrize("preset", ["merge", "keep", "debounce", "replace"])
+def test_what_has_expired_meets_no_successor(preset: str) -> None:
+    """It is gone, as it would be for a put that comes now: the successor takes its place as it was asked for."""
+    successor = row(70, NOW + 50, version=9, data=pack_data("next"))
+    holding = Holding(row(30, timeouts=2, expiration=NOW, data=pack_data("first")), 5, successor)
+    for effect in (
+        life.release(holding, None, NOW, 30, Settings(merge=preset)),
+        life.lose(holding, NOW, NOW, 30, Settings(merge=preset, timeouts_max=2)),
+    ):
+        assert released(effect) == successor._replace(at=30, version=10)
 
 
 def test_a_lost_lease_counts_and_keeps_the_place() -> None:
@@ -229,12 +274,28 @@ def test_a_lost_lease_of_an_expired_entry_ends_it() -> None:
     assert isinstance(life.lose(Holding(alive, 5, None), NOW, NOW, 30, PLAIN), fx.Timeout)
 
 
-def test_a_lost_lease_with_a_successor_merges() -> None:
-    """Newer data is a new try: no timeout counts, nothing is buried or expired."""
+@pytest.mark.parametrize(
+    ("preset", "data", "where"),
+    [("merge", "next", (10, NOW + 50)), ("keep", "first", (30, NOW)), ("replace", "next", (10, NOW + 50))],
+)
+def test_a_lost_lease_with_a_successor_merges_and_counts(preset: str, data: str, where: tuple[int, int]) -> None:
+    """The journal's rules decide what waits; the lease was lost all the same."""
     successor = row(10, NOW + 50, version=4, data=pack_data("next"))
-    old = row(30, timeouts=9, expiration=NOW)
-    waiting = released(life.lose(Holding(old, 5, successor), NOW, NOW, 30, Settings(timeouts_max=0)))
-    assert (waiting.data, waiting.timeouts, place(waiting.primary)) == (pack_data("next"), 0, (10, NOW + 50))
+    old = row(30, timeouts=1, data=pack_data("first"))
+    waiting = released(life.lose(Holding(old, 5, successor), NOW, NOW, 30, Settings(merge=preset, timeouts_max=2)))
+    assert (waiting.data, waiting.timeouts, place(waiting.primary)) == (pack_data(data), 2, where)
+
+
+def test_the_limit_buries_also_when_there_is_a_successor() -> None:
+    """Nothing is lost: what was tried is kept apart, what came meanwhile takes its place and starts anew."""
+    successor = row(10, NOW + 50, version=4, data=pack_data("next"))
+    old = row(30, timeouts=2, data=pack_data("first"))
+    effect = life.lose(Holding(old, 5, successor), NOW, NOW, 30, Settings(timeouts_max=2))
+    assert isinstance(effect, fx.Bury) and effect.flag == "timeouts"
+    buried = decode_buried(effect.name, effect.value).row
+    assert (buried.data, buried.timeouts) == (pack_data("first"), 3)
+    assert effect.primary is not None and effect.successor is not None
+    assert decode_entry(effect.primary, effect.successor) == successor._replace(at=30, version=5)
 
 
 def test_bury_keeps_the_entry_and_promotes_the_successor() -> None:

@@ -295,6 +295,16 @@ class Program:
         self._drop(token)
         return self._firm, str(token), None
 
+    def done_next(self) -> Answer:
+        """Done, and a put of the same key or of another one."""
+        leases = {lease.token: lease.key for lease in self.journal.leases() if lease.token in self.held}
+        token = self.chance.choice(sorted(leases)) if leases else 12345
+        key = leases[token] if leases and self.chance.random() < 0.5 else self._key()
+        put = journal.Put(key, self._data(), owner=self._owner(key), **self._options())
+        result = self.journal.done(token, next=put)
+        self._drop(token)
+        return self._firm, brief(result), None
+
     def done_many(self) -> Answer:
         tokens = {lease.token: lease for lease in self.journal.leases() if lease.token in self.held}
         chosen = self.chance.sample(sorted(tokens), min(len(tokens), self.chance.randint(1, 4)))
@@ -409,4 +419,5 @@ VERBS: dict[Callable[[Program], Answer], int] = {
     Program.done_many: 3, Program.release: 5, Program.extend: 3, Program.bury: 3, Program.retry: 3, Program.delete: 4,
     Program.move: 5, Program.checkpoint: 2, Program.rotate: 3, Program.follow: 2, Program.advance: 5, Program.neighbour: 8,
     Program.claim_key: 4, Program.move_many: 3, Program.delete_many: 2, Program.load: 4,
+    Program.done_next: 5,
 }  # fmt: skip

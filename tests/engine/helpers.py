@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from journal import shield
+
 HANG_S = 5.0
 """How long a thread may take before it is said to hang; nothing waits for this when all is well."""
 
@@ -68,14 +70,16 @@ def poll(condition: Callable[[], bool], what: str) -> None:
 
 
 def wait_asleep(thread: threading.Thread) -> None:
-    """Return when a worker's thread sleeps: its stack stands in a wait that `journal.engine.worker` called."""
+    """Return when a worker's thread sleeps in its place (`journal.engine.due`)."""
+    poll(lambda: _stack(thread)[:1] == [("due.py", "sleep")], "the worker does not sleep")
 
-    def is_asleep() -> bool:
-        names = _stack(thread)
-        waits = [i for i, name in enumerate(names) if name == ("threading.py", "wait")]
-        return bool(waits) and names[waits[-1] + 1][0] == "worker.py"
 
-    poll(is_asleep, "the worker does not sleep")
+def wait_waiting(thread: threading.Thread) -> None:
+    """Return when a thread waits where it can be interrupted: a worker in its place, a feed for news."""
+    poll(
+        lambda: _stack(thread)[:1] in ([("due.py", "sleep")], [("shield.py", "wait")]) and shield._is_open,
+        "the thread does not wait",
+    )
 
 
 def wait_blocked(thread: threading.Thread) -> None:

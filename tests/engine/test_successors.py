@@ -62,14 +62,58 @@ def test_release_merges_the_two(pages: journal.Journal, lease: Lease, clock: Man
 
 
 def test_a_timeout_merges_the_two(pages: journal.Journal, lease: Lease, clock: ManualClock) -> None:
-    """The late holder is refused and the newer data stays."""
+    """The late holder is refused, the newer data stays, and the lost lease counts."""
     pages.put("a", "next", priority=70)
     clock.advance(10_000)
     entry = pages.get("a")
-    assert entry is not None and (entry.data, entry.priority, entry.timeouts) == ("next", 50, 0)
+    assert entry is not None and (entry.data, entry.priority, entry.timeouts) == ("next", 50, 1)
     with pytest.raises(journal.LeaseLost):
         lease.done()
     assert pages.get("a") == entry
+
+
+def test_keep_keeps_what_was_tried(store: journal.Store, clock: ManualClock) -> None:
+    """The first stands, when its lease is given back and when it is lost."""
+    pages = store.journal("kept", merge="keep")
+    pages.put("a", "first")
+    lease = claimed(pages, lease="10s")
+    assert pages.put("a", "next").outcome == "queued"
+    lease.release()
+    assert claimed(pages, lease="10s").data == "first"
+    pages.put("a", "next")
+    clock.advance(10_000)
+    again = claimed(pages)
+    assert (again.data, again.timeouts) == ("first", 1)
+    assert pages.statistics()["successors"] == 0
+
+
+@pytest.mark.parametrize("how", ["lost", "failed"])
+def test_a_key_that_is_put_in_each_round_keeps_its_count(store: journal.Store, clock: ManualClock, how: str) -> None:
+    """A put behind an attempt says nothing about it: failures count up, and lost leases bury what was tried."""
+    pages = store.journal("counted", timeouts_max=2)
+    pages.put("a", 0)
+    for n in range(3):
+        lease = claimed(pages, lease=1000)
+        assert (lease.data, lease.timeouts) == (n, n)
+        pages.put("a", n + 1)
+        if how == "failed":
+            lease.release(failed=True)
+        else:
+            clock.advance(1000)
+    if how == "failed":
+        assert claimed(pages).timeouts == 3
+        return
+    assert [(b.entry.data, b.entry.timeouts) for b in pages.buried()] == [(2, 3)]
+    assert [flag.name for flag in store.flags()] == ["timeouts"]
+    fresh = claimed(pages)
+    assert (fresh.data, fresh.timeouts) == (3, 0)
+
+
+def test_a_put_onto_a_waiting_entry_forgets_its_failures(pages: journal.Journal, lease: Lease) -> None:
+    """Newer data is a new try."""
+    lease.release(failed=True)
+    pages.put("a", "next")
+    assert claimed(pages).timeouts == 0
 
 
 def test_bury_makes_the_successor_the_entry(pages: journal.Journal, lease: Lease) -> None:

@@ -139,6 +139,25 @@ class Entries(World):
         self.model.finished.add(row.token)
         self.model.finish(row)
 
+    @precondition(lambda self: self.held())
+    @rule(data=st.data(), key=KEYS, is_same=st.booleans(), delay=DELAYS, life=LIVES)
+    def done_next(self, data: Any, key: Any, is_same: bool, delay: int, life: int | None) -> None:
+        """Done and a put, as one change; repeated it changes nothing."""
+        row = data.draw(st.sampled_from(self.held()))
+        wish = self.new(row.key if is_same else key, 100, delay, life, 0)
+        put = journal.Put(wish.key, wish.data, **wish.options)
+        if wish.row is None:
+            with pytest.raises(journal.Invalid):
+                self.pages.done(row.token, next=put)
+            return
+        result = self.pages.done(row.token, next=put)
+        assert result is not None
+        self.model.finished.add(row.token)
+        self.model.finish(row)
+        self.kept(wish.row, result)
+        again = self.pages.done(row.token, next=put)
+        assert again is not None and again.outcome == "repeated"
+
     @rule(data=st.data())
     def done_many(self, data: Any) -> None:
         rows = [r for r in self.held() if data.draw(st.booleans())]
@@ -166,13 +185,14 @@ class Entries(World):
                 verb(token)
 
     @precondition(lambda self: self.held())
-    @rule(data=st.data(), delay=DELAYS)
-    def release(self, data: Any, delay: int) -> None:
+    @rule(data=st.data(), delay=DELAYS, failed=st.booleans())
+    def release(self, data: Any, delay: int, failed: bool) -> None:
         row = data.draw(st.sampled_from(self.held()))
-        self.pages.release(row.token, delay=delay)
+        self.pages.release(row.token, delay=delay, failed=failed)
         self.lost.append(row.token)
+        row.timeouts += failed
         row.date = self.now + delay
-        self.model.free(row)
+        self.model.free(row, self.now)
 
     @precondition(lambda self: self.held())
     @rule(data=st.data(), more=st.sampled_from([1, 2000]))

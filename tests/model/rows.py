@@ -35,17 +35,22 @@ class Row:
         return self.priority, self.date
 
 
-def merged(old: Row, new: Row) -> Row:
-    """Seed 004's table, with the cap on postponing."""
-    date = max(old.date, new.date)
+def merged(old: Row, new: Row, preset: str = "merge") -> Row:
+    """Seed 004's table and the presets beside it, with the cap on postponing."""
+    if preset == "keep":
+        return replace(old, accepted=max(old.accepted, new.accepted))
+    insertion = new.insertion if preset == "replace" else old.insertion
+    date = max(old.date, new.date) if preset == "merge" else new.date
     if date > old.date:
-        date = max(old.date, min(date, old.insertion + POSTPONE_MAX))
+        date = max(old.date, min(date, insertion + POSTPONE_MAX))
+    expiration = 0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration)
     return replace(
         old,
         data=new.data,
-        priority=min(old.priority, new.priority),
+        priority=new.priority if preset == "replace" else min(old.priority, new.priority),
         date=date,
-        expiration=0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration),
+        insertion=insertion,
+        expiration=new.expiration if preset == "replace" else expiration,
         accepted=max(old.accepted, new.accepted),
         timeouts=0,
     )
@@ -59,6 +64,7 @@ class Model:
     buried: list[Row] = field(default_factory=list)
     finished: set[int] = field(default_factory=set)
     flags: int = 0
+    preset: str = "merge"
 
     def put(self, new: Row) -> str:
         row = self.rows.get(new.key)
@@ -68,10 +74,12 @@ class Model:
         last = row.successor or row
         if new.accepted < last.accepted:
             return "ignored"
+        if self.preset == "keep" and (row.successor is not None or not row.token):
+            return "ignored"
         if not row.token:
-            self.rows[new.key] = merged(row, new)
+            self.rows[new.key] = merged(row, new, self.preset)
             return "merged"
-        row.successor = new if row.successor is None else merged(row.successor, new)
+        row.successor = new if row.successor is None else merged(row.successor, new, self.preset)
         return "queued"
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
@@ -81,11 +89,15 @@ class Model:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
 
-    def free(self, row: Row) -> None:
-        """The lease ended badly: the row waits, its successor merged in."""
+    def free(self, row: Row, now: int) -> None:
+        """The lease ended badly: the row waits, its successor merged in, its failures counted on; or it has expired."""
         successor, row.successor, row.token, row.deadline = row.successor, None, 0, 0
-        if successor is not None:
-            self.rows[row.key] = merged(row, successor)
+        if successor is None:
+            return
+        if 0 < row.expiration <= now:
+            self.rows[row.key] = successor
+        else:
+            self.rows[row.key] = replace(merged(row, successor, self.preset), timeouts=row.timeouts)
 
     def finish(self, row: Row) -> None:
         """The entry is gone; its successor takes its place."""
@@ -97,13 +109,13 @@ class Model:
         """What happens by itself."""
         for row in list(self.rows.values()):
             if row.token and row.deadline <= now:
-                if row.successor is None and not (row.expiration and row.expiration <= now):
+                if not 0 < row.expiration <= now:
                     row.timeouts += 1
                     if row.timeouts > TIMEOUTS_MAX:
                         self.bury(row)
                         self.flags += 1
                         continue
-                self.free(row)
+                self.free(row, now)
         for row in list(self.rows.values()):
             if not row.token and row.expiration and row.expiration <= now:
                 del self.rows[row.key]

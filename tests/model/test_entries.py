@@ -18,10 +18,15 @@ class AnyEntries(Entries):
 
     is_compacting = False
 
-    @initialize(durability=st.sampled_from(["full", "interval"]), is_compacting=st.booleans())
-    def begin(self, durability: str, is_compacting: bool) -> None:
+    @initialize(
+        durability=st.sampled_from(["full", "interval"]),
+        is_compacting=st.booleans(),
+        preset=st.sampled_from(["merge", "merge", "keep", "replace", "debounce"]),
+    )
+    def begin(self, durability: str, is_compacting: bool, preset: str) -> None:
         self.is_compacting = is_compacting
-        self.start(durability, compact=is_compacting)
+        self.model.preset = preset
+        self.start(durability, compact=is_compacting, merge=preset)
 
     @rule(key=KEYS, lease=st.sampled_from([1, 4000]))
     def claim_key(self, key: Any, lease: int) -> None:

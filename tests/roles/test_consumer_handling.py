@@ -65,6 +65,30 @@ def test_a_handler_has_the_last_word(pages: journal.Journal) -> None:
     assert [(e.key, e.timeouts) for e in pages.scan()] == [("released", 0), ("raised", 0)]
 
 
+def test_a_handler_returns_what_comes_next(pages: journal.Journal, clock: ManualClock) -> None:
+    """It is put with the done; what cannot be put is a failure."""
+    pages.put_many([Put("again", 0), Put("wrong", 0)])
+    said = Said()
+
+    def handler(lease: journal.Lease) -> object:
+        said(lease.key)
+        if lease.key == "wrong":
+            return Put("", 1)
+        return Put("again", lease.data + 1, delay="1h")
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        said.until(lambda things: len(things) == 2)
+        sleeps(consumer)
+        found = {e.key: (e.data, e.timeouts, e.process_date - clock.now()) for e in pages.scan()}
+        assert found == {"again": (1, 0, 3_600_000), "wrong": (0, 1, 1000)}
+        assert consumer.statistics()["failed"] == 1
+        clock.advance(3_600_000)
+        said.until(lambda things: len(things) == 4)
+        sleeps(consumer)
+    assert {e.key: e.data for e in pages.scan() if e.key == "again"} == {"again": 2}
+
+
 def test_failures_wait_longer_and_longer_and_end(pages: journal.Journal, clock: ManualClock) -> None:
     """1 s, 2 s, 4 s, and then it is buried with the reason."""
     pages.put("a")
@@ -87,6 +111,28 @@ def test_failures_wait_longer_and_longer_and_end(pages: journal.Journal, clock: 
     (buried,) = pages.buried()
     assert buried.reason == "failed 4 times, at last with ConnectionError: refused"
     assert pages.count() == 0
+
+
+def test_a_key_that_is_put_in_each_round_is_given_up_too(pages: journal.Journal, clock: ManualClock) -> None:
+    """What is put behind an attempt does not forget its failures; it takes the place of what is buried."""
+    pages.put("a", 0)
+    said = Said()
+
+    def handler(lease: journal.Lease) -> None:
+        pages.put("a", lease.data + 1)
+        said((lease.data, lease.timeouts))
+        raise ConnectionError
+
+    with Consumer(pages, name="c", retry=EXACT) as consumer:
+        consumer.subscribe(handler)
+        for round_ in range(4):
+            said.until(lambda things, n=round_ + 1: len(things) == n)  # type: ignore[misc]
+            sleeps(consumer)
+            assert round_ < 3 or len(pages.buried()) == 1
+            clock.advance(10_000)
+        said.until([(0, 0), (1, 1), (2, 2), (3, 3), (4, 0)])
+        sleeps(consumer)
+    assert [(b.entry.data, b.entry.timeouts) for b in pages.buried()] == [(3, 3)]
 
 
 def test_failures_are_counted_with_the_entry(pages: journal.Journal, clock: ManualClock) -> None:

@@ -1,0 +1,70 @@
+"""The entries that were given up on: who looks at them, lets them wait again, or lets them go."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from journal.core import effects as fx
+from journal.core import life
+from journal.core.cursor import cursor_of
+from journal.core.keys import UserKey, key_bytes
+from journal.core.rows import BuriedRow, encode_row, place
+from journal.core.views import Buried, PutResult, buried_of
+from journal.engine.side import Side
+from journal.errors import KeyExists, NotFound
+from journal.shield import shielded
+
+
+@shielded
+class Burials(Side):
+    """The verbs for buried entries."""
+
+    def buried(self) -> list[Buried]:
+        """The entries that were given up on, oldest first."""
+        p = self._p
+        with p.lock:
+            p.enter()
+            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
+        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
+
+    def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
+        """Let the buried entry with this key (the last one) wait again, due now."""
+        raw = key_bytes(key)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[PutResult, int]:
+            now = p.enter()
+            name, buried = self._buried(key, raw)
+            found = self._find(key, raw, now)
+            if found.row is not None:
+                raise KeyExists(
+                    f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other"
+                )
+            row = life.retry(buried, found.slot, now, p.log.next_offset)
+            effect = fx.Retry(name, row.primary, encode_row(row))
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect))
+            priority, date = place(row.primary)
+            return PutResult("retried", cursor_of(at), row.version, date, priority), at
+
+        return p.change(level, make)
+
+    def discard(self, key: UserKey, *, durability: str | None = None) -> None:
+        """Delete the buried entry with this key (the last one)."""
+        raw = key_bytes(key)
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[None, int]:
+            now = p.enter()
+            effect = fx.Unbury(self._buried(key, raw)[0], key)
+            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+
+        p.change(level, make)
+
+    def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
+        for name, value in reversed(self._p.state.buried_of(raw)):
+            buried = self._p.state.buried(name, value)
+            if buried.row.key == key:
+                return name, buried
+        raise NotFound(f"there is no buried entry with the key {key!r}")

@@ -114,10 +114,10 @@ pages.put_many([journal.Put(f"k{n}", n) for n in range(10)])
 pages.rotate()
 active = pages._p.state.file
 commit = LmdbFile.commit
-def cut(file):
+def cut(file, *args):
     if file is active:
         os._exit(9)
-    commit(file)
+    commit(file, *args)
 LmdbFile.commit = cut
 pages.delete("k3")
 store.checkpoint()

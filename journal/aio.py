@@ -152,6 +152,8 @@ class AsyncJournal(_AsyncFollowing):
     get_many = _verb(Journal.get_many)
     forecast = _verb(Journal.forecast)
     raise_flag = _verb(Journal.raise_flag)
+    pause = _verb(Journal.pause)
+    resume = _verb(Journal.resume)
 
     @property
     def name(self) -> str:

@@ -55,6 +55,10 @@ class NotDue(Refused):
     """`claim_key` found an entry that waits for a later date."""
 
 
+class Paused(Refused):
+    """`claim_key` was asked of a journal that hands nothing out until it is resumed."""
+
+
 class Unacknowledged(Refused):
     """A feed delivers no more before something that it delivered is acknowledged."""
 

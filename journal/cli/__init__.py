@@ -35,10 +35,12 @@ from journal.cli import (
     generations,
     log,
     ls,
+    pause,
     peek,
     put,
     release,
     restore,
+    resume,
     retry,
     rotate,
     serve,
@@ -49,7 +51,7 @@ from journal.cli.common import STORE_HELP
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (
-    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, compact, log, feed, drop,
+    put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, pause, resume, compact, log, feed, drop,
     forecast, serve, tokens, backup, restore,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Show the flags: what a person must look at. --lower takes them down."""
+"""Show the flags: what a person must look at. --lower takes them down, but that of a paused journal: see `journal resume`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from journal.cli.common import date, open_existing, show
+from journal.core.views import PAUSED
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
@@ -22,6 +23,6 @@ def run(args: argparse.Namespace) -> int:
                 show(asdict(flag))
             else:
                 print(f"{date(flag.modified)}  {flag.journal}  {flag.name} ({flag.count}x): {flag.message}")
-            if args.lower:
+            if args.lower and flag.name != PAUSED:
                 store.lower(flag)
     return 0

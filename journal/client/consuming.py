@@ -111,7 +111,7 @@ def claim_key(
     """
     Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-    NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+    NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
     """
     key_bytes(key)
     version_number(version)

@@ -58,6 +58,8 @@ class RemoteJournal(RemoteLog):
     retry = asked(consuming.retry)
     discard = asked(consuming.discard)
     raise_flag = asked(keeping.raise_flag)
+    pause = asked(keeping.pause)
+    resume = asked(keeping.resume)
     wait_durable = asked(following.wait_durable)
     load_commit = asked(loading.load_commit)
     load_abort = asked(loading.load_abort)
@@ -206,7 +208,7 @@ class RemoteJournal(RemoteLog):
         """
         Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
         """
         row = self._ask(
             consuming.claim_key(

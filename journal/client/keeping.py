@@ -50,6 +50,21 @@ def raise_flag(journal: str, name: str, message: str, *, durability: str | None 
     return call("RAISE_FLAG", journal, nothing, name=name, message=message, durability=durability)
 
 
+def pause(journal: str, reason: str = "", *, durability: str | None = None) -> Call[None]:
+    """
+    Hand nothing out until `resume`, over restarts too; a journal that is paused already gets another reason.
+
+    Claims find nothing and workers sleep. Puts, done, extend and release go on, and so do timers. The flag "paused" says
+    why and since when, and so does `statistics()`; it goes with `resume` and cannot be lowered.
+    """
+    return call("PAUSE", journal, nothing, reason=reason_text(reason) or None, durability=durability)
+
+
+def resume(journal: str, *, durability: str | None = None) -> Call[bool]:
+    """Hand out again what is due, and wake who sleeps; False when the journal was not paused."""
+    return call("RESUME", journal, as_it_is, durability=durability)
+
+
 def ping(**reckoned: Any) -> Call[tuple[int, int]]:
     """The heartbeat: when the daemon received it and answered, by its own clock."""
     return call("PING", "", _read_pong, **reckoned)

@@ -44,6 +44,10 @@ class Buried:
     date: int
 
 
+PAUSED = "paused"
+"""The flag of a journal that hands nothing out; it goes with `resume`, and is not lowered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something that a person must look at."""

@@ -24,6 +24,7 @@ from journal.engine.arguments import part_of
 from journal.engine.claiming import index, is_indexed
 from journal.engine.journal import Journal
 from journal.engine.order import Order
+from journal.engine.outlook import due_now
 from journal.engine.ranges import Ranges
 from journal.errors import Invalid, JournalError, LeaseLost
 from journal.net.auth import Grant
@@ -120,8 +121,10 @@ def next_due(served: Served, part: Range | None = None) -> int | None:
     p = served.p
     if served.wired.large.is_ahead:  # they are due, and nobody gets them here
         with p.lock:
-            return p.state.due_now(p.enter(), 1)[1]
+            return due_now(p, p.enter(), 1)[1]
     with p.lock:
+        if p.state.is_paused:
+            return None
         order: Order | None = p.state.order
         if part is not None and part_of(part, p.settings) is not None:
             order = p.state.order.get(part) if isinstance(p.state.order, Ranges) else None

@@ -58,6 +58,8 @@ FAST: dict[str, Handler] = {
     "DURABLE_CURSOR": reading.durable_cursor,
     "WAIT_DURABLE": reading.wait_durable,
     "RAISE_FLAG": keeping.raise_flag,
+    "PAUSE": keeping.pause,
+    "RESUME": keeping.resume,
     "RETRY": keeping.retry,
     "DISCARD": keeping.discard,
 }

@@ -36,6 +36,16 @@ def raise_flag(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     served.journal.raise_flag(given["name"], given["message"], durability=given.get("durability"))
 
 
+def pause(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """PAUSE."""
+    served.journal.pause(given.get("reason") or "", durability=given.get("durability"))
+
+
+def resume(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """RESUME."""
+    return served.journal.resume(durability=given.get("durability"))
+
+
 def retry(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """RETRY."""
     return result_to(served.journal.retry(given["key"], durability=given.get("durability")))

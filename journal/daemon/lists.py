@@ -2,7 +2,7 @@
 Lists that come in parts: leases, buried entries, feed consumers, owners, journals.
 
 Each has an order that does not change while it is walked through, and `after` is a place in it: of leases their deadline and token (one
-that is extended meanwhile comes once more, none is passed over), of buried entries the date and the offset, of all others the name.
+that is extended meanwhile comes once more, none is passed over), of all others the name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
 
-from journal.core.keys import PRIMARY_BYTES, owner_key
+from journal.core.keys import BEHIND_ALL, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
 from journal.core.rows import BuriedRow
 from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
@@ -26,12 +26,9 @@ from journal.net.command import Role
 from journal.net.shown import shown
 from journal.net.values import feed_to
 
-ROWS = 256
-"""Rows that are looked at under the lock at a time."""
 T = TypeVar("T")
 FEED_BYTES = 64
 OWNER_BYTES = 16
-_BEHIND = b"\xff" * (PRIMARY_BYTES + 1)
 _PLACE = Struct(">QQ")
 
 
@@ -60,33 +57,25 @@ def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """BURIED."""
     p = served.p
-    names: dict[bytes, bytes] = {}
-    start: bytes | None = b""
-    while start is not None:
+    page = Page(served.room, given.get("limit"))
+    after: bytes | None = _after(given)
+    while after is not None:
         with p.lock:
             p.enter()
-            page = list(islice(p.state.names_from(b"buried", start), ROWS))
-            for name in page:
-                if (row := _buried_row(p.state, name)) is not None:
-                    names[_PLACE.pack(row.date, row.row.at) + name] = name
-        start = page[-1] + b"\0" if len(page) == ROWS else None
-    return _walk(served, given, "buried", names, _buried)
+            names = list(islice(p.state.names_from(b"buried", after and after + b"\0"), STEP))
+            rows = [(name, _buried_row(p.state, name)) for name in names]
+        for name, row in rows:
+            wire = buried_columns(row)
+            size = BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason)
+            if not page.add(wire, size, name, row.row.key):
+                return page.reply("buried")
+        after = names[-1] if len(names) == STEP else None
+    return page.reply("buried", is_last=True)
 
 
-def _buried(served: Served, name: bytes) -> tuple[Any, int, Any] | None:
-    row = _buried_row(served.p.state, name)
-    if row is None:
-        return None
-    wire = buried_columns(row)
-    return wire, BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason), row.row.key
-
-
-def _buried_row(state: Stored, name: bytes) -> BuriedRow | None:
-    for rows in state.generations:
-        value = rows.get(name, db=rows.buried)
-        if value is not None:
-            return state.buried(name, value)
-    return None
+def _buried_row(state: Stored, name: bytes) -> BuriedRow:
+    value = next(value for rows in state.generations if (value := rows.get(name, db=rows.buried)) is not None)
+    return state.buried(name, value)
 
 
 def _walk(
@@ -127,7 +116,7 @@ def owners(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     if len(after) > OWNER_BYTES_MAX:
         raise Invalid(f"after has {len(after)} bytes: it must be what the part before this one has as `after`, or null")
     page = Page(served.room, given.get("limit"))
-    start: bytes | None = owner_key(after, _BEHIND) if after else b""
+    start: bytes | None = owner_key(after, BEHIND_ALL) if after else b""
     owner, count = "", 0
     while start is not None:
         found, start = served.journal._owners(start)

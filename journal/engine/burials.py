@@ -20,12 +20,11 @@ class Burials(Side):
     """The verbs for buried entries."""
 
     def buried(self) -> list[Buried]:
-        """The entries that were given up on, oldest first."""
+        """The entries that were given up on, in the order of burial."""
         p = self._p
         with p.lock:
             p.enter()
-            rows = [p.state.buried(name, value) for name, value in p.state.rows(b"buried")]
-        return [buried_of(row) for row in sorted(rows, key=lambda b: (b.date, b.row.at))]
+            return [buried_of(p.state.buried(name, value)) for name, value in sorted(p.state.rows(b"buried"))]
 
     def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
         """Let the buried entry with this key (the last one) wait again, due now."""

@@ -41,6 +41,8 @@ def claim_one_in(
     level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
     with p.lock:
         now, order = enter_in(p, part)
+        if p.state.is_paused:
+            return None
         side._passed = 0
         row = _take(side, order, now, is_idle)
         if row is None:

@@ -126,6 +126,8 @@ class Consuming(Side):
         with p.lock:
             now = p.enter_unflushed()
             state = p.state
+            if state.is_paused:
+                return None
             slow_from = p.settings.slow_from
             row: Row | None = None
             passed = 0
@@ -190,6 +192,8 @@ class Consuming(Side):
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         with p.lock:
             now, order = (p.enter(), p.state.order) if part is None else enter_in(p, part)
+            if p.state.is_paused:
+                return []
             self._passed = 0
             rows = self._take(order, n, now, p.settings.slow_from)
             if not rows and self._passed < PASS_MAX:

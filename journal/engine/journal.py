@@ -19,9 +19,10 @@ from journal.core.rows import Row
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import Entry, entry_of
+from journal.core.views import PAUSED, Entry, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
 from journal.engine.burials import Burials
+from journal.engine.flags import pause_in
 from journal.engine.following import Following
 from journal.engine.ground import Ground
 from journal.engine.lease import Lease
@@ -39,7 +40,7 @@ from journal.engine.rotating import Rotating
 from journal.engine.staging import Staging
 from journal.engine.timers import Timers
 from journal.engine.worker import Working
-from journal.errors import Invalid, NotFound
+from journal.errors import Invalid, NotFound, Refused
 from journal.shield import exposed, shield_down, shield_up, shielded
 
 
@@ -156,7 +157,11 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
     def raise_flag(self, name: str, message: str, *, durability: str | None = None) -> None:
         """Have a person look at something: raise a flag, or raise it once more; `store.flags()` shows it until it is lowered."""
         name_text(name, "name", FLAG_BYTES_MAX)
-        reason_text(message)
+        if name == PAUSED:
+            raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
+        self._raise(name, reason_text(message), durability)
+
+    def _raise(self, name: str, message: str, durability: str | None) -> None:
         p = self._p
         level = p.level_of(durability, p.level)
 
@@ -166,6 +171,31 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
             return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
 
         p.change(level, make)
+
+    def pause(self, reason: str = "", *, durability: str | None = None) -> None:
+        """
+        Hand nothing out until `resume`, over restarts too; a journal that is paused already gets another reason.
+
+        Claims find nothing and workers sleep. Puts, done, extend and release go on, and so do timers. The flag "paused" says
+        why and since when, and so does `statistics()`; it goes with `resume` and cannot be lowered.
+        """
+        self._raise(PAUSED, reason_text(reason), durability)
+
+    def resume(self, *, durability: str | None = None) -> bool:
+        """Hand out again what is due, and wake who sleeps; False when the journal was not paused."""
+        p = self._p
+        level = p.level_of(durability, p.level)
+
+        def make() -> tuple[bool, int]:
+            now = p.enter()
+            if not p.state.is_paused:
+                return False, -1
+            effect = fx.Lower(PAUSED)
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            p.due.notify_all()
+            return True, at
+
+        return p.change(level, make)
 
     def measure_drift(self, peer: str, t0: float, t1: float, t2: float, t3: float) -> bool:
         """
@@ -222,6 +252,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         with p.lock:
             now = p.enter()
             state = p.state
+            pause = pause_in(state.active)
             return {
                 "entries": state.size(),
                 "processing": len(state.leases),
@@ -246,6 +277,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
                 "expired": p.tally.expired,
                 "next_due": state.next_due(now),
                 "timers_behind_ms": max(0, now - p.timer_at),
+                "paused": None if pause is None else {"reason": pause[0], "since": pause[1]},
             }
 
 
@@ -257,6 +289,8 @@ def lower(p: Pipeline, name: str) -> None:
         state = p.state.state_of(OWN) if isinstance(p.state, Namespaces) else p.state
         if not any(flag == name.encode() for flag, _ in state.rows(b"flags")):
             raise NotFound(f"there is no flag {name!r} on journal {p.name}")
+        if name == PAUSED:
+            raise Refused(f"the journal {p.name} is paused, and its flag says so: resume it, and the flag goes")
         effect = fx.Lower(name)
         return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)
 

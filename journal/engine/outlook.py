@@ -26,8 +26,8 @@ class Outlook(NamedTuple):
 
 
 def due_now(p: Pipeline, now: int, limit: int = LOOK_MAX) -> tuple[int, int | None]:
-    """How many entries are due, and when the next one falls due that is not. Under the lock, after `enter`."""
-    return p.state.due_now(now, limit)
+    """How many entries may be handed out, and when the next one falls due that is not. Under the lock, after `enter`."""
+    return (0, None) if p.state.is_paused else p.state.due_now(now, limit)
 
 
 def outlook(p: Pipeline, bell: Bell | None = None, limit: int = LOOK_MAX) -> Outlook:

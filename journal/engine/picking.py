@@ -13,6 +13,7 @@ from journal.engine.arguments import consumer_name, lease_ms, version_number
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
+from journal.errors import Paused
 from journal.shield import shielded
 
 
@@ -32,7 +33,7 @@ class Picking(Consuming):
         """
         Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for) or NotDue.
+        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
         """
         raw = key_bytes(key)
         consumer_name(consumer)
@@ -43,6 +44,8 @@ class Picking(Consuming):
         with p.lock:
             now = p.enter()
             row = life.claimable(self._find(key, raw, now), key, version, now)
+            if p.state.is_paused:
+                raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
             (held,), offset = self._lend([row], consumer, now, now + duration, level)
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:

@@ -317,7 +317,7 @@ class Pipeline:
             self._rouse(now)
 
     def _rouse(self, now: int) -> None:
-        next_due = self.state.order.next_due(now)
+        next_due = None if self.state.is_paused else self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
             self.due.rouse(next_due)
 

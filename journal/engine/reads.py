@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import monotonic
 
-from journal.core.keys import pack_place
+from journal.core.keys import pack_bound
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
 from journal.engine.arguments import AVAILABLE
@@ -38,7 +38,7 @@ class Reads:
     def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
         """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
         blank = self._p.generations.blank
-        start: bytes | None = pack_place(0, since)
+        start: bytes | None = pack_bound(0, since)
         while start is not None:
             page, start = self._pages(start, status, since, until)
             entries = (entry_of(row) if began is None else entry_of(row, "P", began) for row, began in page)
@@ -88,9 +88,9 @@ class Reads:
                 if not since <= date < until:
                     # Jump to the range of this priority, or of the next one.
                     if date < since:
-                        following = pack_place(priority, since)
+                        following = pack_bound(priority, since)
                     else:
-                        following = None if priority == 255 else pack_place(priority + 1, since)
+                        following = None if priority == 255 else pack_bound(priority + 1, since)
                     break
                 following = primary + b"\0"
                 held = state.leases.by_primary.get(primary)

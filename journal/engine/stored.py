@@ -20,7 +20,7 @@ from heapq import merge
 from itertools import islice
 
 from journal.core.buckets import Range
-from journal.core.keys import UserKey, murmur, unpack_place
+from journal.core.keys import SLOT_AT, UserKey, buried_in, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import ORDINAL_MAX
 from journal.core.rows import (
@@ -35,6 +35,7 @@ from journal.core.rows import (
 )
 from journal.engine.bucketindex import is_complete, share
 from journal.engine.finished import Finished
+from journal.engine.flags import pause_in
 from journal.engine.inrange import InRange
 from journal.engine.leases import Held, Leases
 from journal.engine.once import Once, kept_in
@@ -77,6 +78,8 @@ class Stored:
         self.finished = Finished() if finished is None else finished
         self._has_own_finished = finished is None
         self.once = Once()
+        self.is_paused = False
+        """Whether nothing is handed out (flags G1)."""
         self.generations = generations
         self.use(generations)
         self.taken_from = self.active
@@ -123,6 +126,7 @@ class Stored:
             self.finished.load(self.active)
         self.once.load(self.active)
         self.look_for_expiration()
+        self.look_for_pause()
         share(self.generations, self.generations)
         return place
 
@@ -130,6 +134,10 @@ class Stored:
         """Find out when the next entry expires."""
         first = self.expirations(1)
         self.next_expiration = first[0][0] if first else None
+
+    def look_for_pause(self) -> None:
+        """Find out whether something may be handed out."""
+        self.is_paused = pause_in(self.active) is not None
 
     def _load_lease(self, rows: Rows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:
@@ -374,7 +382,7 @@ class Stored:
 
     def successor(self, held: Held) -> Row:
         """The successor of an entry under a lease that has one."""
-        slot = held.primary[9:]
+        slot = held.primary[SLOT_AT:]
         value = held.home.get(slot, db=held.home.successors)
         if value is None:
             raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")
@@ -414,9 +422,16 @@ class Stored:
         return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
 
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
-        """The buried rows whose key has this murmur, oldest first."""
-        digest = murmur(raw)
-        return sorted(item for rows in self.generations for item in rows.all(rows.buried, digest))
+        """The buried rows whose key has this murmur, in the order of burial."""
+        digest, found = murmur(raw), []
+        for rows in self.generations:
+            for grave, _ in rows.all(rows.graves, digest):
+                name = buried_in(grave)
+                value = rows.get(name, db=rows.buried)
+                if value is None:
+                    raise StoreDamaged(f"{rows.file.path}: no buried entry {name.hex()}, which an index names")
+                found.append((name, value))
+        return sorted(found)
 
     def rows(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows of a sub-database, for the check and for lists."""

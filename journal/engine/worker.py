@@ -100,7 +100,7 @@ def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds
         due = p.due
         with p.lock:
             now, order = (p.enter(), None) if part is None else enter_in(p, part)
-            next_due = (order or p.state.order).next_due(now)
+            next_due = None if p.state.is_paused else (order or p.state.order).next_due(now)
             if (next_due is not None and next_due <= now) or is_awake():
                 return
             seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)

@@ -26,6 +26,7 @@ CODES: dict[str, type[JournalError]] = {
     "version_mismatch": errors.VersionMismatch,
     "leased": errors.Leased,
     "not_due": errors.NotDue,
+    "paused": errors.Paused,
     "unacknowledged": errors.Unacknowledged,
     "storage": errors.StorageError,
     "store_locked": errors.StoreLocked,

@@ -326,6 +326,14 @@ KEEPING: tuple[Command, ...] = (
         "Has a person look at something: raises a flag, or raises it once more.",
     ),
     command(
+        "PAUSE", _JOURNAL, ADMIN, Retry.ALWAYS, (Parameter("reason", p.TEXT), _LEVEL), "null",
+        "Nothing is handed out until RESUME, by claims, pushes or LISTEN; all else goes on. Asked again it has another reason.",
+    ),
+    command(
+        "RESUME", _JOURNAL, ADMIN, Retry.REQUEST, (_LEVEL,), "bool",
+        "What is due is handed out again; false when the journal was not paused.",
+    ),
+    command(
         "BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, _PAGE, "{buried: [buried], after: bytes or null}",
         "The entries that were given up on, oldest first.",
     ),

@@ -52,6 +52,12 @@ def test_failing_system_call_is_survived(fault: str) -> None:
     run("faults", "--only", fault, "--last", "9", "--step", "3")
 
 
+def test_lost_sync_loses_nothing_that_was_answered() -> None:
+    """A sync fails, its pages are gone, the power goes: what was acknowledged is there."""
+    skip_without_strace()
+    assert "after a sync that was lost" in run("faults", "--only", "losses", "--first", "33", "--last", "34")
+
+
 def test_short_write_is_completed() -> None:
     """A pwrite that takes half of its bytes is no error."""
     run("faults", "--only", "pwrite64:SHORT", "--last", "9", "--step", "3")

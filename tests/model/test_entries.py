@@ -31,7 +31,7 @@ class AnyEntries(Entries):
     @rule(key=KEYS, lease=st.sampled_from([1, 4000]))
     def claim_key(self, key: Any, lease: int) -> None:
         row = self.model.rows.get(key)
-        if row is None or row.token or row.date > self.now:
+        if row is None or row.token or row.date > self.now or self.model.pauses:
             with pytest.raises(journal.Refused):
                 self.pages.claim_key(key, lease=lease)
             return

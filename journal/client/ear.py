@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from time import monotonic
 
 from journal.client.clocks import Clocks
-from journal.client.heartbeat import Heart, wall_ms
+from journal.client.heartbeat import Heart, steady_ms
 from journal.client.listening import Listening
 from journal.net.watch import Poll
+from journal.shield import SHIELD, give_way, look_up_s
 
 STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
@@ -40,13 +41,16 @@ class Place:
     def wait(self, seen: int, seconds: float, stop: threading.Event | None) -> bool:
         """Sleep until there is more news than was seen, time has passed, or `stop` is set; whether there is news (E2)."""
         by = monotonic() + seconds
-        with self._told:
-            while self.news == seen and not (stop is not None and stop.is_set()):
-                rest = by - monotonic()
-                if rest <= 0:
-                    return False
-                self._told.wait(rest if stop is None else min(rest, STOP_LOOK_S))
-            return self.news != seen
+        with SHIELD:
+            while True:
+                give_way()
+                with self._told:
+                    if self.news != seen or (stop is not None and stop.is_set()):
+                        return self.news != seen
+                    rest = by - monotonic()
+                    if rest <= 0:
+                        return False
+                    self._told.wait(look_up_s(rest if stop is None else min(rest, STOP_LOOK_S)))
 
 
 class Key:
@@ -63,11 +67,19 @@ class FarTime:
 
     def now(self) -> int:
         """In ms since the epoch."""
-        return self._clocks.theirs(wall_ms())
+        return self._clocks.theirs(steady_ms())
 
-    def until(self, ms: int) -> float:
-        """Seconds of waiting."""
-        return max(0, ms - self.now()) / 1000
+    def running(self) -> int:
+        """Our own steady clock in ms."""
+        return int(steady_ms())
+
+    def running_at(self, date: int) -> int:
+        """What `running` shows when a date comes there."""
+        return self._clocks.ours(date)
+
+    def until_running(self, ms: int) -> float:
+        """Seconds of waiting until `running` shows that."""
+        return max(0.0, ms - steady_ms()) / 1000
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Nobody moves it."""
@@ -107,16 +119,16 @@ class Ear:
     def place(self, journal: str) -> Iterator[Place]:
         """Somebody works on a journal: where it sleeps."""
         self.heart.link.check()
-        with self._lock:
-            place = self._places.setdefault(journal, Place())
-            place.users += 1
+        with SHIELD, self._lock:
             if self._thread is None:
                 self._thread = Listening(self.heart, self.names, self.tell)
+            place = self._places.setdefault(journal, Place())
+            place.users += 1
             self._thread.look()
         try:
             yield place
         finally:
-            with self._lock:
+            with SHIELD, self._lock:
                 place.users -= 1
                 if not place.users and self._places.get(journal) is place:
                     del self._places[journal]

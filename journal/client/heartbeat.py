@@ -15,6 +15,8 @@ import time
 from journal.client.clocks import Clocks
 from journal.client.link import Link
 from journal.errors import JournalError, StorageError
+from journal.shield import shielded
+from journal.threads import begin
 
 log = logging.getLogger("journal.client")
 
@@ -26,11 +28,17 @@ def wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
+def steady_ms() -> float:
+    """What nobody sets."""
+    return time.monotonic_ns() / 1_000_000
+
+
+@shielded
 class Heart:
     """The heartbeat of a link."""
 
     def __init__(self, link: Link) -> None:
-        self.clocks = Clocks()
+        self.clocks = Clocks(time.time_ns() / 1_000_000, steady_ms())
         self.link = link
         self._after_fork_in_child()
         link.on_fork.append(self._after_fork_in_child)
@@ -43,18 +51,17 @@ class Heart:
 
     def beat(self, timeout_ms: int = TIMEOUT_MS) -> None:
         """One PING (P2)."""
-        sent = wall_ms()
+        sent, steady_sent = wall_ms(), steady_ms()
         call = self.clocks.ping(int(sent))
         answer = call.read(self.link.ask(call, timeout_ms))
-        self.clocks.pong(sent, answer, wall_ms())
+        self.clocks.pong(sent, answer, wall_ms(), steady_sent, steady_ms())
 
     def begin(self) -> None:
         """Somebody is subscribed."""
         with self._changed:
-            self._users += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="journal-heartbeat", daemon=True)
-                self._thread.start()
+                self._thread = begin(threading.Thread(target=self._run, name="journal-heartbeat", daemon=True))
+            self._users += 1
 
     def end(self) -> None:
         """It is no more."""

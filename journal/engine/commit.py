@@ -17,6 +17,7 @@ C4  An interrupt may come at any line of a caller: nobody else waits for it.
 C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
 C6  Callers whose round is over are let through when the next round's sync begins, if that round is at hand and short:
     the thread needs no interpreter then. Woken earlier, they would fight for it with the thread that works for them.
+C7  Nothing is handed over before the thread runs: it may be refused, for want of room, and is tried again by the next caller.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from queue import Empty, SimpleQueue
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
+from journal.core.histogram import Histogram
 from journal.engine.log import Log
-from journal.errors import StorageError, StoreFailed
+from journal.errors import StorageError, StoreFailed, StoreFull
+from journal.threads import begin
 
 log = logging.getLogger("journal.commit")
 R = TypeVar("R")
@@ -91,6 +95,7 @@ class GroupCommit:
     ) -> None:
         self.failed: StoreFailed | None = None
         self.syncs = 0
+        self.sync_times = Histogram(per_ms=1000)
         self.io = threading.Lock()
         """Held while a sync is under way: who comes then hands over."""
         self._log = log
@@ -111,7 +116,7 @@ class GroupCommit:
     def wait(self, offset: int) -> None:
         """Return when this offset is durable (C1)."""
         if self._log.synced < offset:
-            if self.io.locked():
+            if self.io.locked() and self._has_thread():
                 self.submit(lambda: (None, offset), kind=Kind.SHORT)
             else:
                 with self.io:
@@ -121,8 +126,8 @@ class GroupCommit:
 
     def submit(self, change: Callable[..., tuple[R, int]], args: tuple[Any, ...] = (), kind: Kind = Kind.ANY) -> R:
         """Have a change made under the lock by the journal's own thread; its result when it is durable."""
-        if self._thread is None:
-            self._start()
+        if not self._has_thread():
+            raise NotHere
         request = _Request(change, args, kind)
         this = self._round
         self._requests.put(request)
@@ -188,11 +193,18 @@ class GroupCommit:
         """In a forked child: there is no thread, and whoever held `io` is not here."""
         self.io = threading.Lock()
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"journal-sync-{self._name}", daemon=True)
-                self._thread.start()
+    def _has_thread(self) -> bool:
+        """Whether there is the own thread, by now; where the system refuses it callers make their changes and syncs themselves (C7)."""
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name=f"journal-sync-{self._name}", daemon=True)
+                    try:
+                        self._thread = begin(thread)
+                    except StoreFull as e:
+                        log.warning("no_group_commit journal=%s error=%s", self._name, e)
+                        return False
+        return True
 
     def _sync(self, offset: int) -> None:
         """Sync up to this offset at least, holding `io` (C3)."""
@@ -217,10 +229,12 @@ class GroupCommit:
     def _fdatasync(self, fd: int, target: int) -> None:
         """Sync, holding `io`; all up to the target is durable then."""
         self.syncs += 1
+        began = perf_counter_ns()
         try:
             os.fdatasync(fd)
         except OSError as e:
             raise self._failure(f"it could not be synced ({e.strerror})") from e
+        self.sync_times.add((perf_counter_ns() - began) // 1000)
         if target > self._log.synced:
             self._log.synced = target
         self._log.close_retired()
@@ -235,6 +249,8 @@ class GroupCommit:
         return error
 
     def _run(self) -> None:
+        with self._starting:  # the thread is noted by now
+            pass
         while (request := self._next()) is not None:
             if self.io.locked() or self._lock.locked():
                 self._let_through()  # somebody is at work, for who knows how long

@@ -39,6 +39,7 @@ from journal.core.rows import ENTRY_HEAD
 from journal.engine.checksums import SHIFT_MAX, Shifts, added, field_tables, shifts_for
 from journal.errors import Invalid
 from journal.loads import SealedPart
+from journal.threads import REFUSALS
 
 Octets = NDArray[np.uint8]
 Words = NDArray[np.uint32]
@@ -165,10 +166,14 @@ class ReadyRows:
     def sort(self) -> bool:
         """Put them in order; False when two rows have one hash: a key that comes twice, most likely."""
         primaries = self._primaries
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(_by_hash, primaries)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                other = pool.submit(_by_hash, primaries)
+                self._order = order_of(primaries)
+                by_slot = self._by_slot = other.result()
+        except REFUSALS:  # no thread: one after the other
             self._order = order_of(primaries)
-            by_slot = self._by_slot = other.result()
+            by_slot = self._by_slot = _by_hash(primaries)
         high = _column(primaries, *_HASH[0])[by_slot]
         same = np.flatnonzero(high[1:] == high[:-1])
         return not len(same) or not np.any(
@@ -222,8 +227,11 @@ def ready_rows(parts: Sequence[Any], entry_bytes_max: int, now: int) -> ReadyRow
     try:
         if sum(os.stat(part).st_size for part in parts) > 2 * LOAD_BYTES_MAX:
             return None
-        with ThreadPoolExecutor(2) as pool:
-            read = list(pool.map(_read, parts))
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                read = list(pool.map(_read, parts))
+        except REFUSALS:
+            read = [_read(part) for part in parts]
     except OSError:
         return None
     blocks: list[_Block] = []

@@ -136,6 +136,14 @@ def trust_torn_records() -> None:
     replace("journal.core.record:crc32", make)
 
 
+def never_shield() -> None:
+    """Interrupts come anywhere, also where a lock is given up and taken again inside of a block that holds it."""
+    from journal import shield
+
+    find("journal.shield:shield_up")
+    shield._main = None
+
+
 def take_failed_syncs_for_a_full_disk(file: str) -> None:
     """A failed sync of such a file is an error that changed nothing: the next one is believed."""
     from journal.errors import StoreFailed, StoreFull
@@ -173,6 +181,7 @@ MUTANTS: dict[str, Mutant] = {
     "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
     "compact-others-first": Mutant(compact_others_first, "power", seed=6),
     "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=25),
+    "no-shield": Mutant(never_shield, "interrupt"),
     "failed-sync-of-rows-is-full": Mutant(partial(take_failed_syncs_for_a_full_disk, "rows.mdb"), "losses", seed=32),
     "failed-sync-of-the-catalog-is-full": Mutant(
         partial(take_failed_syncs_for_a_full_disk, "catalog.mdb"), "losses", seed=24
@@ -187,7 +196,7 @@ def install(name: str) -> None:
 
 def is_caught(name: str, seed: int, states: int, cycles: int) -> str | None:
     """Let the campaign loose on a mutant; what it found, or None when it noticed nothing."""
-    from tests.crash import kill, losses, power  # they know the names of the mutants
+    from tests.crash import interrupt, kill, losses, power  # they know the names of the mutants
 
     mutant = MUTANTS[name]
     seed += mutant.seed
@@ -195,6 +204,8 @@ def is_caught(name: str, seed: int, states: int, cycles: int) -> str | None:
         violation = next(losses.campaign(1, seed, losses.K_MAX, name), None)
     elif mutant.campaign == "power":
         _seen, violation = power.campaign(states, seed, mutant.durability, name)
+    elif mutant.campaign == "interrupt":
+        _seen, violation = interrupt.campaign(400, seed, name)
     else:
         _seen, violation = kill.campaign(cycles, seed, mutant=name)
     return None if violation is None else violation.what

@@ -79,3 +79,13 @@ def test_twins_collide() -> None:
     mmh3 = pytest.importorskip("mmh3")
     key = b"two blocks of sixteen bytes each"
     assert twin(key) != key and mmh3.mmh3_x64_128_digest(twin(key)) == mmh3.mmh3_x64_128_digest(key)
+
+
+def test_an_interrupted_program_goes_on() -> None:
+    """Ctrl-C at any moment of any verb: the call has happened or not, everybody else goes on."""
+    assert "every store was whole" in run("interrupt", "--interrupts", "20", "--seed", "41")
+
+
+def test_interrupts_without_the_shield_are_noticed() -> None:
+    """The harness sees an engine that gives a lock up for another thread."""
+    assert "caught" in run("mutants", "--only", "no-shield")

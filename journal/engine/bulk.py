@@ -208,7 +208,7 @@ def _all_new(p: Pipeline, keys: list[bytes]) -> list[bytes] | None:
     if p.state.collisions:
         return None
     slots = [murmur(key) + b"\0" for key in keys]
-    if len(set(slots)) != len(slots) or p.state.has_any(slots):
+    if len(set(slots)) != len(slots) or any(rows.cursor(db=rows.keys).getmulti(slots) for rows in p.state.generations):
         return None
     return slots
 

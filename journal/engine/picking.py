@@ -50,7 +50,7 @@ class Picking(Consuming):
             except Refused:
                 p.tally.claim["refused"] += 1
                 raise
-            row = p.state.current(found.primary)  # as stored
+            row = p.state.counted(p.state.entry(found.primary))  # with its dates as stored
             (held,), offset = self._lend([row], consumer, now, now + duration, level)
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:

@@ -443,11 +443,6 @@ class State(Stored):
                 self._apply_each(parts, at)
                 self.once.set(name, number, at + max(len(parts), 1) - 1)
 
-    def step(self, step: fx.Step, at: int) -> None:
-        """The clock was set (wallclock D1)."""
-        self.steps.add(at, step)
-        self.leases.move(step.by, at)
-
     def _apply_each(self, parts: list[Any], at: int) -> None:
         for i, (verb, *args) in enumerate(parts):
             self.apply(fx.from_list(verb, args), at + i)

@@ -19,6 +19,7 @@ from functools import partial
 from heapq import merge
 from itertools import islice
 
+from journal.core import effects as fx
 from journal.core.buckets import Range
 from journal.core.keys import SLOT_AT, UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
@@ -186,6 +187,11 @@ class Stored:
             rows.put(name, value, db=rows.meta)
         self.finished.move_to(rows)
         self.steps.move_to(rows)
+
+    def step(self, step: fx.Step, at: int) -> None:
+        """The clock was set (wallclock D1)."""
+        self.steps.add(at, step)
+        self.leases.move(step.by, at)
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
@@ -374,10 +380,6 @@ class Stored:
         if self.pending or self.lent:
             found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
         return found
-
-    def has_any(self, slots: list[bytes]) -> bool:
-        """Whether any of these slots is taken."""
-        return any(rows.cursor(db=rows.keys).getmulti(slots) for rows in self.generations)
 
     def find(self, key: UserKey, raw: bytes, *, is_change: bool = False) -> Found:
         """All that is stored of a key; for a change with the dates of now (wallclock D2)."""

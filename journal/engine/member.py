@@ -73,8 +73,9 @@ class MergedGenerations(Generations):
             if value[4] == PROCESSING:
                 count += 1
                 lease = decode_lease(unprefixed(name), value)
-                if lease.deadline > deadline:
-                    last, deadline = name, lease.deadline
+                ends = self._p.state.steps.moved_lease(lease).deadline
+                if ends > deadline:
+                    last, deadline = name, ends
         entry = rows.get(last, db=rows.entries) if count else None
         return count, None if entry is None else Keeping(decode_entry(unprefixed(last), entry).key, deadline)
 

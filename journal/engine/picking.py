@@ -44,12 +44,13 @@ class Picking(Consuming):
         with p.lock:
             now = p.enter()
             try:
-                row = life.claimable(self._find(key, raw, now), key, version, now)
+                found = life.claimable(self._find(key, raw, now), key, version, now)
                 if p.state.is_paused:
                     raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
             except Refused:
                 p.tally.claim["refused"] += 1
                 raise
+            row = p.state.counted(p.state.entry(found.primary))  # with its dates as stored
             (held,), offset = self._lend([row], consumer, now, now + duration, level)
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:

@@ -225,7 +225,7 @@ class Producing(Side):
         p = self._p
         p.flush()
         found = self._find(want.key, want.raw, now)
-        new = row_of(want, found.slot, now, p.log.next_offset)
+        new = row_of(want, found, now, p.log.next_offset)
         counts = counts_of(p, rule)
         try:
             decision = rule(found, new, p.settings)

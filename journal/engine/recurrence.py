@@ -113,17 +113,17 @@ class _Group:
         """Finish one lease (N3); the result of its next put."""
         p, seen = self._p, self._seen
         held = self._side._held(token, now)
-        found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key))
+        found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key), is_change=True)
         assert found.row is not None
         holding = life.Holding(found.row, token, found.successor)
         at = p.log.next_offset + len(self._effects)
         heir, result, effect = life.heir(holding, at), None, None
         if want is not None and want.key == held.key:
-            outcome, heir = life.follow(holding, row_of(want, found.slot, now, at), at, p.settings)
+            outcome, heir = life.follow(holding, row_of(want, found, now, at), at, p.settings)
             result = _result(outcome, heir, at)
         elif want is not None:
             target = seen[want.key]
-            outcome, row, effect = life.put(target, row_of(want, target.slot, now, at + 1), p.settings)
+            outcome, row, effect = life.put(target, row_of(want, target, now, at + 1), p.settings)
             result = _result(outcome, row, row.at if effect is None else at + 1)
             seen[want.key] = target if effect is None else after(target, row)
         value = (None, None) if heir is None else (heir.primary, encode_row(heir))
@@ -142,5 +142,5 @@ def _repeated(p: Pipeline, want: Wanted, found: life.Found, now: int) -> PutResu
     row = found.successor or found.row
     if row is not None:
         return _result(REPEATED, row, row.at)
-    asked = row_of(want, found.slot, now, p.log.next_offset - 1)
+    asked = row_of(want, found, now, p.log.next_offset - 1)
     return _result(REPEATED, asked._replace(version=0), asked.at)

@@ -60,6 +60,8 @@ class Retention:
         self._p = pipeline
         self.floor = 0
         """Places before this are not kept for anybody."""
+        self.pins: list[int] = []
+        """Changes from these places on are being copied (backups B2): they stay, whatever the limits say. Under the lock."""
         self._is_warned = False
         self._rolled = (-1, NEVER)
         """The place where the last checkpoint that closed a segment began the next one, and when."""
@@ -72,7 +74,7 @@ class Retention:
 
     def held_from(self) -> int:
         """The place from which on followers want every change. Under the lock."""
-        return max(self._p.consumers.keep_from(), self.floor)
+        return max(min(self._p.consumers.keep_from(), *self.pins, NEVER), self.floor)
 
     def hold(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
@@ -89,7 +91,8 @@ class Retention:
         if age_max is None or not p.log.position or p.log.keep_from >= p.log.next_offset:
             return False
         try:
-            return p.time.now() - _date_in(p.log.fd, p.log.first) >= age_max // ROLLS
+            began = _date_in(p.log.fd, p.log.first) + p.state.steps.since(p.log.base + p.log.first)
+            return p.time.now() - began >= age_max // ROLLS
         except OSError as e:
             log.warning("log_age_unknown journal=%s error=%s", p.name, e)
             return False
@@ -105,11 +108,12 @@ class Retention:
         if settings.log_age_max is None and settings.log_bytes_max is None:
             return
         with p.lock:
-            if p.trouble is not None or p.log.keep_from >= p.log.next_offset:
+            if p.trouble is not None or p.log.keep_from >= p.log.next_offset or self.pins:
                 return
             kept_from, now = p.log.keep_from, p.time.now()
             held_from = self.held_from()
             kept = p.generations.kept
+            since = p.state.steps.since
         pieces: list[Piece] = []
         for k, following in zip(kept, [*kept[1:], None], strict=True):
             if not k.has_log:
@@ -120,7 +124,10 @@ class Retention:
                 if k.order not in self._closed:
                     self._closed[k.order] = self._closed_pieces(k.order, k.last, following.began)
                 pieces += self._closed[k.order]
-        held = [piece for piece in pieces if piece.next_at > kept_from]
+        # An age is a duration: dates are moved by the steps of the clock since.
+        held = [
+            piece._replace(newest=piece.newest + since(piece.next_at)) for piece in pieces if piece.next_at > kept_from
+        ]
         floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
         if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
             with p.lock:

@@ -195,9 +195,7 @@ class State(Stored):
         item = self.pending.pop(slot, None)
         if item is not None:
             self.lent[slot] = item
-            home = self.active
-        else:
-            home = self.taken_from
+        home = self.taken_from if item is None else self.active
         return self._begin_lease(effect, 0, row, at, home)
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
@@ -432,6 +430,8 @@ class State(Stored):
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
                 self.look_for_pause()
+            case fx.Step():
+                self.step(effect, at)
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Clear():

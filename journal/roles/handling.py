@@ -67,7 +67,7 @@ def check_handler(handler: object) -> None:
 def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:
     """Count a failure, and log it with its traceback, unless there are too many lines already (J5)."""
     consumer.failed += 1
-    left_out = consumer.failures.take(consumer.time.now())
+    left_out = consumer.failures.take(consumer.time.running())
     if left_out is not None:
         log.warning(
             "handler_failed journal=%s consumer=%s key=%r attempt=%d left_out=%d",

@@ -21,6 +21,7 @@ from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import (
     Buried,
+    BuriedPage,
     Compacted,
     Delete,
     Entry,
@@ -95,6 +96,7 @@ __all__ = [
     "AccessDenied",
     "Block",
     "Buried",
+    "BuriedPage",
     "Busy",
     "Compacted",
     "ConnectionLost",

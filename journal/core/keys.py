@@ -20,6 +20,7 @@ from journal.errors import Invalid
 
 UserKey = str | bytes
 
+MURMUR_BYTES = 16
 SLOT_BYTES = 17
 PRIMARY_BYTES = 26
 _PLACE = struct.Struct(">BQ")

@@ -2,32 +2,28 @@
 Lists that come in parts: leases, buried entries, feed consumers, owners, journals.
 
 Each has an order that does not change while it is walked through, and `after` is a place in it: of leases their deadline and token (one
-that is extended meanwhile comes once more, none is passed over), of buried entries the date and the offset, of all others the name.
+that is extended meanwhile comes once more, none is passed over), of buried entries the offset and the murmur, of all others the name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
 
 from journal.core.keys import PRIMARY_BYTES, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
-from journal.core.rows import BuriedRow
 from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
 from journal.daemon.pages import Page
 from journal.daemon.served import STEP, Served, room_of
+from journal.engine.burials import walk, which_of
 from journal.engine.store import Store
-from journal.engine.stored import Stored
 from journal.errors import AccessDenied, Invalid
 from journal.net.auth import Grant
 from journal.net.command import Role
 from journal.net.shown import shown
 from journal.net.values import feed_to
 
-ROWS = 256
-"""Rows that are looked at under the lock at a time."""
 T = TypeVar("T")
 FEED_BYTES = 64
 OWNER_BYTES = 16
@@ -59,34 +55,15 @@ def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
 
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """BURIED."""
-    p = served.p
-    names: dict[bytes, bytes] = {}
-    start: bytes | None = b""
-    while start is not None:
-        with p.lock:
-            p.enter()
-            page = list(islice(p.state.names_from(b"buried", start), ROWS))
-            for name in page:
-                if (row := _buried_row(p.state, name)) is not None:
-                    names[_PLACE.pack(row.date, row.row.at) + name] = name
-        start = page[-1] + b"\0" if len(page) == ROWS else None
-    return _walk(served, given, "buried", names, _buried)
-
-
-def _buried(served: Served, name: bytes) -> tuple[Any, int, Any] | None:
-    row = _buried_row(served.p.state, name)
-    if row is None:
-        return None
-    wire = buried_columns(row)
-    return wire, BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason), row.row.key
-
-
-def _buried_row(state: Stored, name: bytes) -> BuriedRow | None:
-    for rows in state.generations:
-        value = rows.get(name, db=rows.buried)
-        if value is not None:
-            return state.buried(name, value)
-    return None
+    which = which_of(given.get("prefix"), given.get("reason"))
+    page = Page(served.room, given.get("limit"))
+    for place, row in walk(served.p, _after(given)):
+        if which.has(row):
+            wire = buried_columns(row)
+            size = BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason)
+            if not page.add(wire, size, place, row.row.key):
+                return page.reply("buried")
+    return page.reply("buried", is_last=True)
 
 
 def _walk(

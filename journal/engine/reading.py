@@ -25,6 +25,7 @@ from journal.engine.arguments import (
     listed,
     owner_bytes,
     page_start,
+    selectable,
     status_of,
 )
 from journal.engine.selecting import Filter, Selection
@@ -64,6 +65,7 @@ class Reading(Side):
         A status is "waiting", "processing", or "available": waiting, and due now. A page that `has_more` says where to go on.
         """
         wanted = self._filter(status, since, until, owner, consumer, buckets)
+        selectable(wanted.status)
         limit_number(limit)
         start = page_start(after)
         return Selection(self._p, wanted).page(limit, start)

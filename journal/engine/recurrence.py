@@ -20,7 +20,7 @@ from journal.core.keys import UserKey, key_bytes
 from journal.core.rows import Row, encode_row, place
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, row_of
-from journal.engine.bulk import after, look_up, wants_of
+from journal.engine.bulk import after, look_up, versions_of, wants_of
 from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, JournalError, Refused
 
@@ -59,6 +59,7 @@ class _Group:
         wants = wants_of(side, [nexts[i] for i in places], refused, self._schema)  # type: ignore[misc]
         self._wants: dict[int, Wanted] = {places[i]: want for i, want in wants}
         self._refused = {places[i]: error for i, error in enumerate(refused) if error is not None}
+        self._versions = versions_of(nexts)
         self._seen: dict[UserKey, life.Found] = {}
         self._effects: list[fx.Effect] = []
 
@@ -68,7 +69,7 @@ class _Group:
         now = p.enter()
         if p.generations.schema is not self._schema:
             raise SchemaChanged
-        self._seen, refused = look_up(p, self._side._find, list(self._wants.values()), now)
+        self._seen, refused = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
         self._effects = []
         ended: set[int] = set()
         for i, token in enumerate(self._tokens):
@@ -81,7 +82,7 @@ class _Group:
                 if token in ended or (token not in p.state.leases.by_token and token in p.state.finished.tokens):
                     self._results[i] = None if want is None else _repeated(p, want, self._seen[want.key], now)
                     continue
-                self._results[i] = self._done(token, want, now)
+                self._results[i] = self._done(token, want, self._versions.get(i), now)
                 ended.add(token)
             except (Invalid, Refused) as e:
                 self._results[i] = e
@@ -91,7 +92,7 @@ class _Group:
             p.write(effect, len(effects), now, self._level, partial(p.state.apply, effect))
         return self._results, p.log.next_offset - 1
 
-    def _done(self, token: int, want: Wanted | None, now: int) -> PutResult | None:
+    def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
         """Finish one lease (N3); the result of its next put."""
         p, seen = self._p, self._seen
         held = self._side._held(token, now)
@@ -100,6 +101,8 @@ class _Group:
         holding = life.Holding(found.row, token, found.successor)
         at = p.log.next_offset + len(self._effects)
         heir, result, effect = life.heir(holding, at), None, None
+        if want is not None:
+            life.check_put(found if want.key == held.key else seen[want.key], want.key, version)
         if want is not None and want.key == held.key:
             outcome, heir = life.follow(holding, row_of(want, found.slot, now, at), at, p.settings)
             result = _result(outcome, heir, at)

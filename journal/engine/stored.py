@@ -421,6 +421,14 @@ class Stored:
             return self.active.names(self.active.file.databases[database], start)
         return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
 
+    def buried_row(self, name: bytes) -> BuriedRow | None:
+        """The buried entry of this name, if there is one."""
+        for rows in self.generations:
+            value = rows.get(name, db=rows.buried)
+            if value is not None:
+                return self.buried(name, value)
+        return None
+
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
         """The buried rows whose key has this murmur, oldest first."""
         digest = murmur(raw)

@@ -111,7 +111,7 @@ class Model:
 
     def tick(self, now: int) -> None:
         """What happens by itself."""
-        for row in list(self.rows.values()):
+        for row in sorted(self.rows.values(), key=lambda r: (r.deadline, r.token)):
             if row.token and row.deadline <= now:
                 if not 0 < row.expiration <= now:
                     row.timeouts += 1

@@ -18,7 +18,8 @@ from journal.client.lease import RemoteLease
 from journal.client.turn import turns
 from journal.engine.deferred import deferred
 from journal.engine.lease import Lease
-from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, TimedOut
+from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, StoreFull, TimedOut
+from journal.threads import begin
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
@@ -83,11 +84,18 @@ class _Call:
     def _undo(self) -> None:
         """Nobody waits any more: leases go back (Z3), what was opened is closed."""
         if self.undo is not None and self.error is None:
-            threading.Thread(target=self.undo, args=(self.result,), daemon=True).start()
+            _beside(self.undo, self.result)
         leases = self.result if isinstance(self.result, list) else [self.result]
         for lease in leases:
             if isinstance(lease, (Lease, RemoteLease)) and self.error is None:
-                threading.Thread(target=_release_quietly, args=(lease,), daemon=True).start()
+                _beside(_release_quietly, lease)
+
+
+def _beside(function: Callable[[Any], object], given: Any) -> None:
+    try:
+        begin(threading.Thread(target=function, args=(given,), daemon=True))
+    except StoreFull:
+        function(given)  # no thread for it: here
 
 
 def _release_quietly(lease: Lease | RemoteLease) -> None:
@@ -108,8 +116,12 @@ class Runner:
             threading.Thread(target=self._apply, name=f"journal-aio-{name}", daemon=True),
             threading.Thread(target=self._settle, name=f"journal-aio-settle-{name}", daemon=True),
         ]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                begin(thread)
+        except StoreFull:
+            self._calls.put(_END)  # the first one may run
+            raise
 
     async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
         call = _Call(function, asyncio.get_running_loop(), undo)
@@ -179,11 +191,15 @@ class Crew:
         with self._lock:
             if self.is_closed:
                 raise StoreClosed("the connection is closed")
+            if self._under_way >= self._threads and self._threads < CREW_MAX:
+                try:
+                    begin(threading.Thread(target=self._work, name=f"journal-aio-{self._name}", daemon=True))
+                    self._threads += 1
+                except StoreFull:
+                    if not self._threads:
+                        raise  # else the others do it, a little later
             self._calls.put(call)
             self._under_way += 1
-            if self._under_way > self._threads and self._threads < CREW_MAX:
-                self._threads += 1
-                threading.Thread(target=self._work, name=f"journal-aio-{self._name}", daemon=True).start()
         result: R = await call.future
         return result
 

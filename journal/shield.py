@@ -181,6 +181,11 @@ def is_noted() -> bool:
     return bool(_noted)
 
 
+def is_up() -> bool:
+    """Whether this is the main thread, in a call."""
+    return _depth > 0 and get_ident() == _main
+
+
 def is_down() -> bool:
     """Whether no call is under way on the main thread, and nothing is left of the last one."""
     return not (_depth or _is_open or _noted or _formers or _former)

@@ -47,7 +47,8 @@ _NODE = 8
 _BRANCH, _LEAF, _OVERFLOW = 1, 2, 4
 _BIG, _SUB = 1, 2
 _NONE = (1 << 64) - 1
-_PAIR = np.dtype([("a", ">u8"), ("b", ">u8")])
+_FRONT = np.dtype([("a", ">u8"), ("b", ">u8"), ("c", ">u8")])
+"""What is compared of keys at first; those of entries differ there."""
 _BEHIND = b"\xff" * 512
 """Behind all keys."""
 
@@ -286,10 +287,12 @@ class Leaves:
         return rows if is_kept.all() else rows.only(is_kept)
 
     def _is_ordered(self, rows: Rows) -> bool:
-        """Whether every key is above the one before it; by their first 16 bytes, and all where these are the same."""
-        pairs = fixed(rows.raw, _PAIR, rows.keys)
-        a, b = pairs["a"].astype(np.uint64), pairs["b"].astype(np.uint64)
-        is_above = (a[1:] > a[:-1]) | ((a[1:] == a[:-1]) & (b[1:] > b[:-1]))
+        """Whether every key is above the one before it; by their first 24 bytes, and all where these are the same."""
+        fronts = fixed(rows.raw, _FRONT, rows.keys)
+        is_above = np.zeros(max(len(rows.keys) - 1, 0), np.bool_)
+        for name in reversed(_FRONT.names or ()):
+            column = fronts[name].astype(np.uint64)
+            is_above = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & is_above)
         for n in np.flatnonzero(~is_above).tolist():
             one, other = (_bytes_at(rows.raw, rows.keys[k], self._key_bytes) for k in (n, n + 1))
             if one >= other:

@@ -25,7 +25,7 @@ from journal.errors import StoreDamaged
 from spark_export.checksums import first_wrong
 from spark_export.leaves import Leaves, Rows, fixed
 
-PRIMARY = np.dtype([("priority", "u1"), ("date", ">u8"), ("slot", "V17")])
+PRIMARY = np.dtype([("priority", "u1"), ("date", ">u8"), ("turn", ">u8"), ("slot", "V17")])
 HEAD = np.dtype(
     [("insertion", ">u8"), ("expiration", ">u8"), ("accepted", ">u8"), ("at", ">u8"), ("version", ">u4"), ("timeouts", "u1"),
      ("owner", "u1"), ("key", ">u2")]

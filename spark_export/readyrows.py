@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import compute as pc
 
 from journal.core import priority as priorities
-from journal.core.keys import PRIMARY_BYTES, murmur
+from journal.core.keys import DATE_AT, PRIMARY_BYTES, SLOT_AT, TURN_AT, murmur
 from journal.core.limits import KEY_BYTES_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
 from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, HEADERS, WRAP, WRAPPED, encode_ready
 from journal.core.rows import ENTRY_HEAD
@@ -42,7 +42,7 @@ _FIXED = PRIMARY_BYTES + ENTRY_HEAD - 4
 """How many bytes of an entry, and of its primary key, are numbers."""
 _EMPTY = np.uint32(crc32(bytes(_FIXED)))
 _PRIORITY_ADDS = field_tables(_FIXED - 1)[7]
-_ADDS = [field_tables(behind) for behind in (57, 49, 41, 32, 24, 16, 8, 0)]
+_ADDS = [field_tables(behind) for behind in (65, 49, 41, 32, 24, 16, 8, 0)]
 """For the process date, the halves of the hash, and the numbers of the entry, eight bytes at a time."""
 _VERSION = 1 << 32
 """The version of a new entry, in the last of these; what follows it are the sizes of owner and key."""
@@ -95,8 +95,8 @@ def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
     primaries = np.zeros((rows, PRIMARY_BYTES), np.uint8)
     primaries[:, 0] = priority
     if date is not None:
-        primaries[:, 1:9] = _octets(date)
-    primaries[:, 9:25] = hashes.view(np.uint8).reshape(-1, 16)
+        primaries[:, DATE_AT:TURN_AT] = _octets(date)
+    primaries[:, SLOT_AT : SLOT_AT + 16] = hashes.view(np.uint8).reshape(-1, 16)
 
     header = next(size for size, limit in ((2, 1 << 8), (3, 1 << 16), (5, 1 << 32)) if sizes.max() < limit)
     entry = WRAP.size + FRONT + header

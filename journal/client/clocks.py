@@ -9,8 +9,10 @@ from journal.client import keeping
 from journal.client.call import Call
 from journal.core.drift import Drift, Sample, round_trip
 from journal.errors import Invalid
+from journal.shield import shielded
 
 
+@shielded
 class Clocks:
     """How far the daemon's clock is from ours. Times are milliseconds since the epoch. Safe to use from many threads."""
 

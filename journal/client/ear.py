@@ -17,6 +17,7 @@ from journal.client.clocks import Clocks
 from journal.client.heartbeat import Heart, wall_ms
 from journal.client.listening import Listening
 from journal.net.watch import Poll
+from journal.shield import SHIELD, give_way, look_up_s
 
 STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
@@ -40,13 +41,16 @@ class Place:
     def wait(self, seen: int, seconds: float, stop: threading.Event | None) -> bool:
         """Sleep until there is more news than was seen, time has passed, or `stop` is set; whether there is news (E2)."""
         by = monotonic() + seconds
-        with self._told:
-            while self.news == seen and not (stop is not None and stop.is_set()):
-                rest = by - monotonic()
-                if rest <= 0:
-                    return False
-                self._told.wait(rest if stop is None else min(rest, STOP_LOOK_S))
-            return self.news != seen
+        with SHIELD:
+            while True:
+                give_way()
+                with self._told:
+                    if self.news != seen or (stop is not None and stop.is_set()):
+                        return self.news != seen
+                    rest = by - monotonic()
+                    if rest <= 0:
+                        return False
+                    self._told.wait(look_up_s(rest if stop is None else min(rest, STOP_LOOK_S)))
 
 
 class Key:
@@ -107,16 +111,16 @@ class Ear:
     def place(self, journal: str) -> Iterator[Place]:
         """Somebody works on a journal: where it sleeps."""
         self.heart.link.check()
-        with self._lock:
-            place = self._places.setdefault(journal, Place())
-            place.users += 1
+        with SHIELD, self._lock:
             if self._thread is None:
                 self._thread = Listening(self.heart, self.names, self.tell)
+            place = self._places.setdefault(journal, Place())
+            place.users += 1
             self._thread.look()
         try:
             yield place
         finally:
-            with self._lock:
+            with SHIELD, self._lock:
                 place.users -= 1
                 if not place.users and self._places.get(journal) is place:
                     del self._places[journal]

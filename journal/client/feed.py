@@ -16,6 +16,7 @@ from journal.client.waiting import Inbox, Waiter
 from journal.core.cursor import Cursor
 from journal.core.events import Event
 from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, Unacknowledged
+from journal.shield import SHIELD, shielded
 
 if TYPE_CHECKING:
     from journal.client.remote import RemoteLog
@@ -26,6 +27,7 @@ _OVER = ConnectionLost, Stopping
 """The connection that has the feed is over, or will be in a moment."""
 
 
+@shielded
 class RemoteFeed:
     """An iterator of events; a context manager that closes itself. Made by `RemoteJournal.feed`."""
 
@@ -44,8 +46,12 @@ class RemoteFeed:
         """There will be no more."""
         self.is_closed = False
         self._inbox = Inbox()
-        self._position, self._inbox = self._opened()
         self._heart.begin()
+        try:
+            self._position, self._inbox = self._opened()
+        except BaseException:
+            self._heart.end()
+            raise
 
     def _opened(self) -> tuple[Cursor, Inbox]:
         with self._lock:
@@ -57,6 +63,10 @@ class RemoteFeed:
         return self
 
     def __next__(self) -> Event:
+        with SHIELD:
+            return self._next()
+
+    def _next(self) -> Event:
         followed = self._followed
         while not (self.is_closed or self._is_over):
             inbox = self._inbox

@@ -15,6 +15,8 @@ import time
 from journal.client.clocks import Clocks
 from journal.client.link import Link
 from journal.errors import JournalError, StorageError
+from journal.shield import shielded
+from journal.threads import begin
 
 log = logging.getLogger("journal.client")
 
@@ -26,6 +28,7 @@ def wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
+@shielded
 class Heart:
     """The heartbeat of a link."""
 
@@ -51,10 +54,9 @@ class Heart:
     def begin(self) -> None:
         """Somebody is subscribed."""
         with self._changed:
-            self._users += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="journal-heartbeat", daemon=True)
-                self._thread.start()
+                self._thread = begin(threading.Thread(target=self._run, name="journal-heartbeat", daemon=True))
+            self._users += 1
 
     def end(self) -> None:
         """It is no more."""

@@ -26,6 +26,7 @@ from journal.client.turn import turns
 from journal.client.waiting import Inbox, Opening, Posted, Waiter
 from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, TimedOut
 from journal.net.client_state import Asked
+from journal.shield import shielded
 
 R = TypeVar("R")
 STOPPING_S = 0.05
@@ -34,6 +35,7 @@ SETTLE_S = 1.0
 """How long closing waits for what is being undone. A daemon that answers at all does so in milliseconds; one that hangs keeps nobody."""
 
 
+@shielded
 class Link(Shared):
     """A daemon, as the threads of a program reach it."""
 

@@ -27,6 +27,7 @@ from journal.errors import ConnectionLost, JournalError, NotFound, StorageError
 from journal.net.limits import DATAGRAM_BYTES_MAX
 from journal.net.listen import ALL
 from journal.net.watch import Watch
+from journal.threads import begin
 
 R = TypeVar("R")
 
@@ -77,8 +78,18 @@ class Listening:
         self._failed: set[str] | None = None
         """After a failure: when to try again, and what was asked for (N2)."""
         self._link.on_end.append(self._ended)
-        heart.begin()
-        threading.Thread(target=self._run, name="journal-listen", daemon=True).start()
+        try:
+            heart.begin()
+            try:
+                begin(threading.Thread(target=self._run, name="journal-listen", daemon=True))
+            except BaseException:
+                heart.end()
+                raise
+        except BaseException:
+            self._link.on_end.remove(self._ended)
+            self._wake.close()
+            self._waker.close()
+            raise
 
     def look(self) -> None:
         """Have the thread look around."""

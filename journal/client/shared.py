@@ -5,6 +5,7 @@ J1  `_lock` guards everything here, and is never held while a thread waits for b
 J2  While somebody waits there is one reader, and only the reader receives and connects. A socket is not closed under it: it is interrupted.
 J3  Whoever waits is told: the answer, that its time is over, or that no daemon was found for as long as the backoff says.
 J4  What was sent is sent again only as the session allows it (journal.net.client_state); else it fails with ConnectionLost.
+J6  Callers raise the shield: an interrupt comes where somebody waits for bytes, for a turn or for a connection, nowhere else.
 J5  What is to be undone is asked for until it is known what it came to, over as many connections as that takes, and then undone: by a
     thread that ends when it is settled, or when there is no daemon for as long as the backoff says. Then the next connection goes on with
     it. A daemon that was restarted does not know of it any more.
@@ -38,12 +39,15 @@ from journal.errors import (
     JournalError,
     Stopping,
     StorageError,
+    StoreFull,
     TimedOut,
 )
 from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
 from journal.net.command import Retry
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
+from journal.shield import BREAKABLE, Latch
+from journal.threads import begin
 
 NEAR_MS = LOOK_S * 2000
 
@@ -93,7 +97,7 @@ class Shared:
         """Of the subscriptions of this connection."""
         self._has_reader = False
         self._trouble: StorageError | None = None
-        self._closing = threading.Event()
+        self._closing = Latch()
         _all.add(self)
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -141,11 +145,10 @@ class Shared:
         if self._settling is None:
             waiter = Waiter(None)
             thread = threading.Thread(target=self._settle, args=(waiter,), name="journal-undo", daemon=True)
-            self._settling = waiter, thread
             try:
-                thread.start()
-            except RuntimeError:  # the interpreter ends
-                self._settling = None
+                self._settling = waiter, begin(thread)
+            except StoreFull:
+                pass  # no room for it, or the interpreter ends; the next connection goes on with it
 
     def _undo(self, undo: Undo | None, result: Any, error: JournalError | None) -> None:
         if error is None and undo is not None:
@@ -199,7 +202,9 @@ class Shared:
     def _follow(self, waiter: Waiter) -> None:
         """Wait until somebody tells, or it is our turn to read."""
         rest = -1.0 if waiter.by is None else max(0, waiter.by - now_ms() + 1) / 1000
-        if not waiter.lock.acquire(timeout=rest):
+        with BREAKABLE:
+            is_told = waiter.lock.acquire(timeout=rest)
+        if not is_told:
             with self._lock:
                 self._tick(now_ms(), waiter)
 
@@ -227,8 +232,13 @@ class Shared:
                 data = self._look(wire, connection, mine)
             else:
                 data = wire.receive()
-        finally:
-            self._read_from = None
+        except BaseException:  # an interrupt
+            with self._lock:
+                self._read_from = None
+                if wire is not self._wire:
+                    wire.close()  # somebody else saw its end
+            raise
+        self._read_from = None
         with self._lock:
             if wire is not self._wire:
                 wire.close()  # somebody else saw its end
@@ -353,7 +363,8 @@ class Shared:
         if self._store is not None:
             self.address = self._comeback.address = daemon_of(self._store)
         try:
-            wire = open_wire(self.address, self.options, None if mine.by is None else mine.by - now)
+            with BREAKABLE:
+                wire = open_wire(self.address, self.options, None if mine.by is None else mine.by - now)
         except Insecure as e:
             with self._lock:
                 self._comeback.forget()

@@ -29,6 +29,7 @@ from journal.core.schema import Schema
 from journal.core.times import DateLike
 from journal.errors import FrameError, JournalError, NotFound, StoreClosed
 from journal.net.limits import DEFAULT, Limits
+from journal.shield import shielded
 
 if TYPE_CHECKING:
     from journal.client.journal import RemoteJournal
@@ -70,6 +71,7 @@ class RemoteSnapshotPart:
             rest = remaining(rest, block.primaries[-1])
 
 
+@shielded
 class RemoteSnapshot:
     """The entries of a journal at one cursor. Made by `RemoteJournal.snapshot`; a context manager."""
 

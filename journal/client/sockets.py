@@ -15,6 +15,7 @@ from os import sched_yield
 from time import monotonic_ns
 
 from journal.client.address import Address
+from journal.shield import BREAKABLE, is_up
 
 LOOK_S = 1
 """How often a thread that waits for an answer looks up: whether something is late."""
@@ -68,12 +69,12 @@ class Wire:
         self._late = 0
         """Answers in a row that came after the looks."""
 
-    def _look(self) -> None:
-        """Look for bytes for a moment (N1)."""
+    def _look(self) -> bool:
+        """Look for bytes for a moment (N1); whether there are some."""
         if self._late >= PATIENCE:
             self._late += 1
             if self._late < AGAIN:
-                return
+                return False
             self._late = PATIENCE - 1
         poll, until = self._poll, monotonic_ns() + LOOKING_NS
         while not (is_there := poll(0)):
@@ -81,10 +82,16 @@ class Wire:
             if monotonic_ns() >= until:
                 break
         self._late = 0 if is_there else self._late + 1
+        return bool(is_there)
 
     def receive(self) -> bytes | None:
         """The bytes that come; waits for them a while (N1). None: there were none; empty: the other side has closed."""
-        self._look()
+        if not self._look() and is_up():
+            # Bytes that were taken must not be lost: what can be interrupted is the wait before it.
+            with BREAKABLE:
+                is_there = self._poll(LOOK_S * 1000)
+            if not is_there:
+                return None
         try:
             # A `recv` of so many bytes, of which it gives most back, leaves holes in the heap.
             return bytes(self._view[: self._recv_into(self._buffer)])
@@ -110,7 +117,9 @@ class Wire:
         """Wait until bytes are there or, when `is_sending`, until some can be sent; whether there are bytes."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if is_sending else 0))
-        return any(ready & ~select.POLLOUT for _, ready in poll.poll(max(0, int(seconds * 1000))))
+        with BREAKABLE:
+            found = poll.poll(max(0, int(seconds * 1000)))
+        return any(ready & ~select.POLLOUT for _, ready in found)
 
     @property
     def local_host(self) -> str:

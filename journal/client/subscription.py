@@ -21,6 +21,7 @@ from journal.client.lease import RemoteLease
 from journal.client.waiting import Inbox
 from journal.errors import ConnectionLost, JournalError, LeaseLost, Stopping, StoreClosed, TimedOut
 from journal.net.values import LeaseRow, error_from, lease_from
+from journal.shield import SHIELD, shielded
 
 if TYPE_CHECKING:
     from journal.client.journal import RemoteJournal
@@ -30,6 +31,7 @@ _OVER = ConnectionLost, Stopping, StoreClosed
 _HELD_MIN = 64
 
 
+@shielded
 class RemoteSubscription:
     """An iterator of leases; a context manager that closes itself. Made by `RemoteJournal.subscribe`; for one thread, closing on any."""
 
@@ -44,13 +46,21 @@ class RemoteSubscription:
         self._held: dict[int, RemoteLease] = {}
         """Handed out, and not ended as far as is known (U1)."""
         self._closing = threading.Lock()
-        self._number, self._inbox = self._link.open(call, journal._timeout_ms)
         self._heart.begin()
+        try:
+            self._number, self._inbox = self._link.open(call, journal._timeout_ms)
+        except BaseException:
+            self._heart.end()
+            raise
 
     def __iter__(self) -> Iterator[RemoteLease]:
         return self
 
     def __next__(self) -> RemoteLease:
+        with SHIELD:
+            return self._next()
+
+    def _next(self) -> RemoteLease:
         while not self.is_closed:
             inbox = self._inbox
             if not inbox.items:

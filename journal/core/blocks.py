@@ -20,7 +20,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from journal.core.arguments import check_priority, date_range, listed
-from journal.core.keys import PRIMARY_BYTES, pack_place
+from journal.core.keys import BEHIND_ALL, PRIMARY_BYTES, pack_bound
 from journal.core.limits import NEVER
 from journal.core.rows import ENTRY_HEAD
 from journal.core.times import DateLike
@@ -34,15 +34,13 @@ PARTS_MAX = 1 << 14
 RANGES_MAX = 256
 """A selection has a range for each priority at most."""
 _CRC, _COVERED = itemgetter(slice(4)), itemgetter(slice(4, None))
-END = b"\xff" * (PRIMARY_BYTES + 1)
-"""Behind all primary keys."""
 
 
 class Block(NamedTuple):
     """Entries of a snapshot, in the order of work; their checksums have been verified."""
 
     primaries: list[bytes]
-    """Of each its primary key, 26 bytes."""
+    """Of each its primary key, 34 bytes."""
     values: list[bytes]
     """Of each the bytes of the entry, as docs/DATA.md has them."""
     leases: dict[int, bytes]
@@ -63,10 +61,10 @@ def selected(since: DateLike | None, until: DateLike | None, priorities: Iterabl
     if first >= end:
         return []
     if first > 0 or end < NEVER:
-        return [(pack_place(priority, first), pack_place(priority, end)) for priority in wanted]
+        return [(pack_bound(priority, first), pack_bound(priority, end)) for priority in wanted]
     found: list[KeyRange] = []
     for priority in wanted:
-        low, high = bytes((priority,)), END if priority == 255 else bytes((priority + 1,))
+        low, high = bytes((priority,)), BEHIND_ALL if priority == 255 else bytes((priority + 1,))
         if found and found[-1][1] == low:
             found[-1] = (found[-1][0], high)
         else:
@@ -83,7 +81,7 @@ def checked_ranges(ranges: object) -> list[KeyRange]:
         if not isinstance(each, (list, tuple)) or len(each) != 2 or not all(type(key) is bytes for key in each):
             raise Invalid(f"{each!r} is no range of primary keys: it must be a pair of bytes")
         low, high = each
-        if len(low) > len(END) or len(high) > len(END) or low >= high or (found and low < found[-1][1]):
+        if len(low) > len(BEHIND_ALL) or len(high) > len(BEHIND_ALL) or low >= high or (found and low < found[-1][1]):
             raise Invalid(f"{low.hex()} to {high.hex()} is no range of primary keys, or not behind the one before it")
         found.append((low, high))
     return found

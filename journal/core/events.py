@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from journal.core import effects as fx
 from journal.core.cursor import Cursor
-from journal.core.keys import UserKey, unpack_place
+from journal.core.keys import PLACE_BYTES, UserKey, unpack_place
 from journal.core.record import Payload, Record
 from journal.core.rows import (
     BIN8,
@@ -390,7 +390,7 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
         case fx.Replace(_, primary, value):
             return _written(where, offset, _UPDATE, "replace", primary, value)
         case fx.Queue(slot, value):
-            return _written(where, offset, _UPDATE, "queue", value[:9] + slot, value[9:])
+            return _written(where, offset, _UPDATE, "queue", value[:PLACE_BYTES] + slot, value[PLACE_BYTES:])
         case fx.Extend(primary, key, token, deadline, version):
             more = More(key, version, token=token, deadline=deadline)
             return _other(where, offset, _UPDATE, "extend", primary, more)

@@ -23,7 +23,7 @@ from typing import Any
 from journal.core import scaling as scalings
 from journal.core import spikes as peaks
 from journal.core.forecast_text import render
-from journal.core.keys import PRIMARY_BYTES, pack_place, unpack_place
+from journal.core.keys import BEHIND_ALL, pack_bound, unpack_place
 from journal.core.limits import NEVER, PRIORITY_MAX
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
@@ -31,7 +31,6 @@ from journal.errors import Invalid
 STEPS_MAX = 10_000
 """A week of minutes. More steps than that are read by nobody."""
 STATUSES = ("W", "P")
-_LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +187,8 @@ class Tally:
     def _stop(self, priority: int, step: int) -> bytes:
         """The least primary key behind all of a priority that are in a step."""
         if step < self._steps:
-            return pack_place(priority, self._now + (step + 1) * self._step + 1)
-        return _LAST if priority == PRIORITY_MAX else pack_place(priority + 1, 0)
+            return pack_bound(priority, self._now + (step + 1) * self._step + 1)
+        return BEHIND_ALL if priority == PRIORITY_MAX else pack_bound(priority + 1, 0)
 
     def _count(self, step: int, priority: int, status: str, count: int) -> None:
         if count:

@@ -2,11 +2,16 @@
 The keys of an entry: the user's key, its murmur, its slot and its primary key.
 
     slot         murmur 16 B | ordinal u8                          (0 unless murmurs collide)
-    primary key  priority u8 | process date u64 BE | slot          26 bytes, sorts in the order of work
+    place        priority u8 | process date u64 | turn u64         (big-endian, so that bytes sort as the numbers do)
+    primary key  place | slot                                      34 bytes, sorts in the order of work
+    bound        priority u8 | process date u64                    before all places of this priority and date
+
+`turn` is where in the log the entry got this place (cursor.py: `at`, which grows over all generations). So entries of one
+priority and one date stand in the order in which they came there.
 
 K1  Two user keys are equal only if they are of one type (text or bytes) and equal byte for byte; a murmur never decides.
 K2  A key keeps its slot as long as an entry or a successor of it exists.
-K3  All index keys of an entry are made here and nowhere else.
+K3  All index keys of an entry are made here and nowhere else, and what is where in them is said here.
 """
 
 from __future__ import annotations
@@ -20,15 +25,23 @@ from journal.errors import Invalid
 
 UserKey = str | bytes
 
-MURMUR_BYTES = 16
 SLOT_BYTES = 17
-PRIMARY_BYTES = 26
-_PLACE = struct.Struct(">BQ")
+PLACE_BYTES = 17
+PRIMARY_BYTES = PLACE_BYTES + SLOT_BYTES
+DATE_AT, TURN_AT, SLOT_AT, ORDINAL_AT = 1, 9, PLACE_BYTES, PRIMARY_BYTES - 1
+"""Where these begin in a primary key."""
+BEHIND_ALL = b"\xff" * (PRIMARY_BYTES + 1)
+"""Behind all primary keys."""
+_PLACE = struct.Struct(">BQQ")
+_BOUND = struct.Struct(">BQ")
 _U64 = struct.Struct(">Q")
 _U16 = struct.Struct(">H")
 murmur = mmh3.mmh3_x64_128_digest
 pack_place = _PLACE.pack
-unpack_place = _PLACE.unpack_from
+"""Of a priority, a process date and a turn."""
+pack_bound = _BOUND.pack
+unpack_place = _BOUND.unpack_from
+"""Priority and process date of a place, a bound or a primary key."""
 
 
 def key_bytes(key: UserKey) -> bytes:
@@ -47,9 +60,20 @@ def key_bytes(key: UserKey) -> bytes:
     return raw
 
 
-def primary_key(priority: int, process_date: int, slot: bytes) -> bytes:
+def primary_key(priority: int, process_date: int, turn: int, slot: bytes) -> bytes:
     """The place of an entry in the order of work."""
-    return pack_place(priority, process_date) + slot
+    return pack_place(priority, process_date, turn) + slot
+
+
+def primary_of(bound: bytes, turn: int, slot: bytes) -> bytes:
+    """The same from a priority and a process date that are packed already."""
+    return bound + _U64.pack(turn) + slot
+
+
+def turn_of(primary: bytes) -> int:
+    """The turn in a primary key."""
+    turn: int = _U64.unpack_from(primary, TURN_AT)[0]
+    return turn
 
 
 def expiration_key(expiration: int, primary: bytes) -> bytes:
@@ -72,6 +96,16 @@ def bucket_key(bucket: int, primary: bytes) -> bytes:
     return _U16.pack(bucket) + primary
 
 
-def buried_key(slot: bytes, offset: int) -> bytes:
-    """A buried entry: its murmur, then the offset of the record that buried it (a key may be buried twice)."""
-    return slot[:16] + _U64.pack(offset)
+def buried_key(slot: bytes, at: int) -> bytes:
+    """A buried entry: the place of the record that buried it, then its murmur. So they stand in the order of burial."""
+    return _U64.pack(at) + slot[:16]
+
+
+def grave_key(name: bytes) -> bytes:
+    """The place of a buried entry, which has this `buried_key`, among those of its murmur."""
+    return name[8:] + name[:8]
+
+
+def buried_in(grave: bytes) -> bytes:
+    """The `buried_key` of a `grave_key`."""
+    return grave[16:] + grave[:16]

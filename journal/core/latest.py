@@ -19,7 +19,7 @@ from array import array
 from hashlib import blake2b
 
 from journal.core import effects as fx
-from journal.core.keys import UserKey
+from journal.core.keys import PLACE_BYTES, UserKey
 from journal.core.rows import entry_key
 
 KEYS_MAX = 1 << 20
@@ -39,7 +39,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
         case fx.Puts(items) | fx.Load(items=items):
             return [(_key(entry_key(value)), True) for value in items[1::2]]
         case fx.Queue(_, value):
-            return [(_key(entry_key(value[9:])), True)]
+            return [(_key(entry_key(value[PLACE_BYTES:])), True)]
         case fx.Claim(items=items):
             return [(_key(key), False) for key in items[1::4]]
         case fx.Done(items):

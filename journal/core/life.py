@@ -23,6 +23,8 @@ L5  A put whose insertion date is older than the last accepted one of its key ch
 L6  Neither the owner nor expiry touches an entry under an active lease.
 L7  Every accepted change raises the version.
 L8  A put of the same key that comes with `done` is the entry's own continuation: its owner stays and its version goes on.
+L9  An entry keeps its place in the order of work until it gets another priority or process date, by a put (merge M4) or a move,
+    or is released or retried; then its turn is that of the change which did it. A lost lease leaves it where it is.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from journal.core.effects import Bury, Expire, Put, Queue, Release, Replace, Timeout
-from journal.core.keys import UserKey, buried_key
+from journal.core.keys import SLOT_AT, UserKey, buried_key, primary_key
 from journal.core.limits import TIMEOUTS_MAX
 from journal.core.merge import PRESETS, merge
 from journal.core.rows import (
@@ -205,7 +207,9 @@ def move(row: Row, priority: int, process_date: int, offset: int) -> tuple[Row, 
     """Give a waiting entry another place."""
     if process_date < row.insertion:
         raise Invalid(f"the process date {process_date} is earlier than the insertion date {row.insertion}")
-    moved = row._replace(primary=at_place(row.primary, priority, process_date), at=offset, version=row.version + 1)
+    is_same = (priority, process_date) == place(row.primary)
+    primary = row.primary if is_same else at_place(row.primary, priority, process_date, offset)  # L9
+    moved = row._replace(primary=primary, at=offset, version=row.version + 1)
     return moved, Replace(row.primary, moved.primary, encode_row(moved))
 
 
@@ -247,7 +251,7 @@ def follow(holding: Holding, new: Row, offset: int, settings: Settings) -> tuple
     waiting = heir(holding, offset)
     if waiting is None:
         return INSERTED, new._replace(version=holding.row.version + 1)
-    decision = put(Found(new.primary[9:], waiting), new, settings)
+    decision = put(Found(new.primary[SLOT_AT:], waiting), new, settings)
     return decision.outcome, decision.row
 
 
@@ -276,7 +280,9 @@ def release(
         raise Invalid(f"the process date {process_date} is earlier than the insertion date {row.insertion}")
     if priority is None:
         priority = place(row.primary)[0]
-    waiting = row._replace(primary=at_place(row.primary, priority, process_date), at=offset, version=row.version + 1)
+    waiting = row._replace(
+        primary=at_place(row.primary, priority, process_date, offset), at=offset, version=row.version + 1
+    )
     return _settle(holding, waiting, now, offset, settings)
 
 
@@ -288,7 +294,8 @@ def _settle(holding: Holding, waiting: Row, now: int, offset: int, settings: Set
         if waiting.expiration and waiting.expiration <= now:
             waiting = successor  # what has expired is gone before a put meets it
         else:
-            merged = merge(waiting, successor, PRESETS[settings.merge], settings.postpone_max)
+            placed = successor._replace(at=offset)
+            merged = merge(waiting, placed, PRESETS[settings.merge], settings.postpone_max)
             waiting = merged._replace(timeouts=waiting.timeouts)  # L3
         waiting = waiting._replace(at=offset, version=version)
     return Release(holding.row.primary, holding.token, waiting.primary, encode_row(waiting))
@@ -321,7 +328,7 @@ def lose(
 def bury(holding: Holding, reason: str, now: int, offset: int, flag: str | None = None) -> Bury:
     """Give an entry up. It stays until a person retries or deletes it; its successor takes its place (L4)."""
     row = holding.row._replace(at=offset, version=holding.row.version + 1)
-    name = buried_key(row.primary[9:], offset)
+    name = buried_key(row.primary[SLOT_AT:], offset)
     primary, successor = promote(holding, offset)
     value = encode_buried(name, BuriedRow(now, reason, row))
     return Bury(holding.row.primary, holding.token, name, value, row.key, now, flag, primary, successor)
@@ -332,7 +339,7 @@ def retry(buried: BuriedRow, slot: bytes, now: int, offset: int) -> Row:
     row = buried.row
     priority, _ = place(row.primary)
     return row._replace(
-        primary=at_place(bytes(9) + slot, priority, max(now, row.insertion)),
+        primary=primary_key(priority, max(now, row.insertion), offset, slot),
         expiration=row.expiration if row.expiration > now else 0,
         at=offset,
         version=row.version + 1,

@@ -5,6 +5,8 @@ M1  Expiration 0 is infinity: `longest` of 0 and anything is 0.
 M2  `postpone_max` (from the insertion date) bounds how far a put may push the process date, so that a hot key cannot
     starve; it never pulls an entry to an earlier date than it has.
 M3  The owner, the key and the slot never change.
+M4  An entry that keeps its priority and its process date keeps its place among those that have the same. One that gets those of
+    the put gets the place of the put; any other one comes behind all that are there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from journal.core.keys import turn_of
 from journal.core.rows import Row, at_place, place
 
 
@@ -76,8 +79,14 @@ def merge(old: Row, new: Row, rules: Rules, postpone_max: int | None) -> Row:
     date = _pick(rules.process_date, old_date, new_date)
     if postpone_max is not None and date > old_date:
         date = max(old_date, min(date, insertion + postpone_max))  # M2
+    place_now = _pick(rules.priority, old_priority, new_priority), date
+    if place_now == (old_priority, old_date):  # M4
+        primary = old.primary
+    else:
+        turn = turn_of(new.primary) if place_now == (new_priority, new_date) else new.at
+        primary = at_place(old.primary, *place_now, turn)
     return Row(
-        primary=at_place(old.primary, _pick(rules.priority, old_priority, new_priority), date),
+        primary=primary,
         insertion=insertion,
         expiration=_pick(rules.expiration, old.expiration, new.expiration),
         accepted=max(old.accepted, new.accepted),

@@ -4,7 +4,7 @@ Puts, read from the log in one loop: most of what a follower reads.
 `decode`, `payload` and `events_of` need 8 µs for the record of a put, this loop 1 µs. It knows the bytes of a record of
 one small put, which are
 
-    head | namespace | data length u32 | 95 01 | behind, 1 to 9 bytes | 01 | c4 1a, primary key | c4 u8 or c5 u16, value
+    head | namespace | data length u32 | 95 01 | behind, 1 to 9 bytes | 01 | c4 22, primary key | c4 u8 or c5 u16, value
     | checksum u32
 
 and leaves those of a large one and of a group to msgpack.

@@ -1,13 +1,14 @@
 """
 Ready blocks: rows of a load as they will stand in its record, made where the rows are. The format first (all big-endian):
 
-    block   "JLR1" | crc u32 of what follows | rows u32 | marks u8 | header u8 | primary keys, 26 bytes each
+    block   "JLR2" | crc u32 of what follows | rows u32 | marks u8 | header u8 | primary keys, 34 bytes each
             | lengths u32 of the rows | places u32 | rows
-    row     c6 | length u32 of what follows | c4 1a | primary key 26 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says
+    row     c6 | length u32 of what follows | c4 22 | primary key 34 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says
             | entry (core.rows)
 
-Rows are in the order of their primary keys; `places` says which of those that were given each of them is. An entry lacks what
-only the load knows: `at` is 0; with the mark BY_LOAD the insertion and the accepted date are 0, and with DUE_NOW the process date
+Rows are in the order of their priorities and process dates, and as they were given where these are the same; `places` says
+which of those that were given each of them is. An entry lacks what only the load knows: `at` is 0, and the turn in the
+primary key; with the mark BY_LOAD the insertion and the accepted date are 0, and with DUE_NOW the process date
 in the primary key as well. Its checksum is right for these zeros, so whoever fills them in can correct it without a look at the rest.
 
 Y1  A decoder is total: any bytes give rows or Invalid. What `ready_columns` gives is what a plain block (loadblocks) would have
@@ -26,7 +27,7 @@ from journal.core.limits import BLOCK_BYTES_MAX
 from journal.core.rows import ENTRY_HEAD
 from journal.errors import Invalid
 
-READY = b"JLR1"
+READY = b"JLR2"
 HEAD = struct.Struct(">4sIIBB")
 BY_LOAD, DUE_NOW, HAS_MORE = 1, 2, 4
 """The marks: dated by the load; due when it is made; some rows expire or have an owner."""

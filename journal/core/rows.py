@@ -5,8 +5,8 @@ The rows as bytes: what LMDB and the log hold of an entry. The format first (all
                | owner length u8 | key length u16 (bit 15: bytes, not text) | owner | key | data (msgpack)
     lease      crc u32 | status u8 'P'/'W' | version u32 | timeouts u8 | start u64 | deadline u64 | token u64 | at u64
                | consumer (utf-8)
-    successor  priority u8 | process date u64 | entry
-    buried     crc u32 | date u64 | reason length u16 | reason | primary key 26 | entry
+    successor  place 17 | entry
+    buried     crc u32 | date u64 | reason length u16 | reason | primary key 34 | entry
 
 R1  A crc (zlib CRC-32) covers the primary key (for buried: its own) and all bytes after it: LMDB has no checksums, so
     a row that rotted is named as damage and never served.
@@ -23,7 +23,7 @@ from zlib import crc32
 
 import msgpack
 
-from journal.core.keys import PRIMARY_BYTES, UserKey, pack_place, unpack_place
+from journal.core.keys import PLACE_BYTES, PRIMARY_BYTES, UserKey, pack_place, unpack_place
 from journal.errors import Invalid, StoreDamaged
 
 _ENTRY = struct.Struct(">QQQQIBBH")
@@ -164,7 +164,7 @@ def encode_plain(
     """The primary keys and bytes of new entries (priority, text key, data) that are due now, the first written at `at`."""
     made = []
     for (priority, raw, data), slot in zip(items, slots, strict=True):
-        primary = pack_place(priority, now) + slot
+        primary = pack_place(priority, now, at) + slot
         body = _entry_pack(now, 0, now, at, 1, 0, 0, len(raw)) + raw + data
         made.append((primary, _crc_pack(crc32(primary + body)) + body))
         at += 1
@@ -245,14 +245,14 @@ def decode_lease(primary: bytes, value: bytes) -> LeaseRow:
 
 def encode_successor(row: Row) -> bytes:
     """The bytes of a successor: its place, then the row."""
-    return row.primary[:9] + encode_row(row)
+    return row.primary[:PLACE_BYTES] + encode_row(row)
 
 
 def decode_successor(slot: bytes, value: bytes) -> Row:
     """The successor of the key in this slot."""
-    if len(value) < 9:
+    if len(value) < PLACE_BYTES:
         raise StoreDamaged(f"the successor in slot {slot.hex()} is cut short: run `journal check`")
-    return decode_entry(value[:9] + slot, value[9:])
+    return decode_entry(value[:PLACE_BYTES] + slot, value[PLACE_BYTES:])
 
 
 def encode_buried(name: bytes, buried: BuriedRow) -> bytes:
@@ -277,6 +277,6 @@ def place(primary: bytes) -> tuple[int, int]:
     return unpack_place(primary)
 
 
-def at_place(primary: bytes, priority: int, process_date: int) -> bytes:
+def at_place(primary: bytes, priority: int, process_date: int, turn: int) -> bytes:
     """The primary key of the same slot at another place."""
-    return pack_place(priority, process_date) + primary[9:]
+    return pack_place(priority, process_date, turn) + primary[PLACE_BYTES:]

@@ -18,7 +18,7 @@ P3  -1 <= last, 0 <= oldest <= last + 1.
 
 What is promised of the results:
 P4  A cursor that is returned is rolled forward: of all cursors of its place it is the latest, so the change that comes
-    next, if any, is in its own generation.
+    next, if any, is in its own generation. Who shifts by nothing gets what was given.
 P5  Reading from `oldest` on meets no change that is gone.
 """
 
@@ -90,6 +90,8 @@ def shift(cursor: Cursor, n: int, spans: Sequence[Span]) -> Cursor:
     if type(n) is not int:
         raise Invalid(f"a cursor is shifted by an int, not by {n!r}")
     position = _position(cursor, spans)
+    if not n:
+        return cursor
     rest = position + n
     if rest < 0:
         raise CursorUnavailable(

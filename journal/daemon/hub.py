@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -30,11 +29,12 @@ from journal.daemon.settling import Answer, Settling
 from journal.engine.deferred import deferred
 from journal.engine.pipeline import Pipeline
 from journal.engine.store import Store
-from journal.errors import Invalid, JournalError
+from journal.errors import Invalid, JournalError, StoreFull
 from journal.net.auth import Grant
 from journal.net.events import Requested
 from journal.net.server_state import ServerConnection
 from journal.net.shown import shown, told
+from journal.threads import Workers
 
 log = logging.getLogger("journal.daemon")
 
@@ -68,7 +68,7 @@ class Hub:
         self.requests = 0
         self.failures = 0
         self.accepted = 0
-        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="journal-daemon-worker")
+        self._workers = Workers(WORKERS, "journal-daemon-worker")
         self._waits: dict[Pipeline, int] = {}
         """What the engine wants to have waited for, of the request that is being made."""
         self._touched: dict[Peer, None] = {}
@@ -82,7 +82,7 @@ class Hub:
     def end(self) -> None:
         """On the daemon's thread, at last."""
         deferred.waits, deferred.has_company = None, False
-        self._workers.shutdown()
+        self._workers.close()
         self.settling.close()
 
     # -- requests -----------------------------------------------------------------------------------------------------
@@ -220,13 +220,16 @@ class Hub:
         unsent: Unsent | None = None,
     ) -> Any:
         """Have a request made on a worker's thread; `then` makes the answer of its result, here. To be returned by who answers."""
-        peer.is_slow = True
         self._workers.submit(self._work, peer, number, command, make, then, unsent)
+        peer.is_slow = True
         return LATER
 
     def work(self, make: Callable[[], object]) -> None:
         """Have something done on a worker's thread that nobody waits for."""
-        self._workers.submit(self._work_unasked, make)
+        try:
+            self._workers.submit(self._work_unasked, make)
+        except StoreFull:
+            self._work_unasked(make)  # no thread for it: here, though others wait
 
     def _work_unasked(self, make: Callable[[], object]) -> None:
         try:

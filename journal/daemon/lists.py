@@ -2,7 +2,7 @@
 Lists that come in parts: leases, buried entries, feed consumers, owners, journals.
 
 Each has an order that does not change while it is walked through, and `after` is a place in it: of leases their deadline and token (one
-that is extended meanwhile comes once more, none is passed over), of buried entries the offset and the murmur, of all others the name.
+that is extended meanwhile comes once more, none is passed over), of all others the name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, TypeVar
 
-from journal.core.keys import PRIMARY_BYTES, owner_key
+from journal.core.keys import BEHIND_ALL, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
 from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
 from journal.daemon.pages import Page
@@ -27,7 +27,6 @@ from journal.net.values import feed_to
 T = TypeVar("T")
 FEED_BYTES = 64
 OWNER_BYTES = 16
-_BEHIND = b"\xff" * (PRIMARY_BYTES + 1)
 _PLACE = Struct(">QQ")
 
 
@@ -104,7 +103,7 @@ def owners(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     if len(after) > OWNER_BYTES_MAX:
         raise Invalid(f"after has {len(after)} bytes: it must be what the part before this one has as `after`, or null")
     page = Page(served.room, given.get("limit"))
-    start: bytes | None = owner_key(after, _BEHIND) if after else b""
+    start: bytes | None = owner_key(after, BEHIND_ALL) if after else b""
     owner, count = "", 0
     while start is not None:
         found, start = served.journal._owners(start)

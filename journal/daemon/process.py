@@ -25,6 +25,7 @@ from typing import Protocol
 from journal.daemon.notify import Notify
 from journal.daemon.pulse import is_alive
 from journal.errors import JournalError, StorageError
+from journal.threads import begin
 
 log = logging.getLogger("journal.daemon")
 
@@ -92,8 +93,7 @@ class Process:
 
     def run(self) -> None:
         """Until the server has ended and the store is closed; raises what went wrong at that."""
-        end = threading.Thread(target=self._wait_for_end, name="journal-daemon-end", daemon=True)
-        end.start()
+        end = begin(threading.Thread(target=self._wait_for_end, name="journal-daemon-end", daemon=True))
         self._notify.ready(self._status)
         interval = self._notify.watchdog_s
         next_sign = monotonic()

@@ -36,7 +36,7 @@ from journal.daemon.unixsocket import BACKLOG, UnixSocket
 from journal.daemon.watching import Watching
 from journal.engine.files import SOCKET
 from journal.engine.store import Store
-from journal.errors import Busy, Invalid, JournalError, Refused
+from journal.errors import Busy, Invalid, JournalError, Refused, StoreFull
 from journal.net.auth import EVERYTHING, NONCE_BYTES, Grant
 from journal.net.codes import to_wire
 from journal.net.frames import Encoder, Failure
@@ -46,6 +46,7 @@ from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
 from journal.net.shown import shown, told
 from journal.net.tokens import Token
+from journal.threads import begin
 
 log = logging.getLogger("journal.daemon")
 
@@ -142,8 +143,13 @@ class Server:
         """Bind, and serve on a thread of its own."""
         self._bind()
         self.store._servers.add(self)
-        self._thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
+        try:
+            self._thread = begin(thread)
+        except StoreFull:
+            self.store._servers.discard(self)
+            self._unbind()
+            raise
         return self
 
     def run(self) -> None:

@@ -13,6 +13,7 @@ W3  While requests come one after the other, a sync is put off for those that ar
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -22,7 +23,10 @@ from time import monotonic
 from journal.daemon.loop import Loop
 from journal.engine.commit import GroupCommit
 from journal.engine.pipeline import Pipeline
-from journal.errors import JournalError
+from journal.errors import JournalError, StoreFull
+from journal.threads import begin
+
+log = logging.getLogger("journal.daemon")
 
 LANES_MAX = 8
 PUT_OFF_MAX_S = 0.002
@@ -34,13 +38,14 @@ class _Line:
 
     __slots__ = ("commit", "is_syncing", "lane", "pipeline", "waiting")
 
-    def __init__(self, pipeline: Pipeline, lane: SimpleQueue[_Line | None]) -> None:
+    def __init__(self, pipeline: Pipeline, lane: SimpleQueue[_Line | None] | None) -> None:
         self.pipeline = pipeline
         self.commit = pipeline.commit
         self.waiting: deque[tuple[int, Answer]] = deque()
         """In the order of their offsets: they were applied one after the other."""
         self.is_syncing = False
         self.lane = lane
+        """None: there is no thread for it, yet."""
 
 
 class Settling:
@@ -70,16 +75,18 @@ class Settling:
         if not line.is_syncing and len(line.waiting) == 1:
             self._stirred.append(line)
 
-    def _lane(self) -> SimpleQueue[_Line | None]:
+    def _lane(self) -> SimpleQueue[_Line | None] | None:
         if len(self._lanes) < LANES_MAX:
             lane: SimpleQueue[_Line | None] = SimpleQueue()
             thread = threading.Thread(
                 target=self._run, args=(lane,), name=f"journal-settle-{len(self._lanes)}", daemon=True
             )
-            self._lanes.append(lane)
-            self._threads.append(thread)
-            thread.start()
-        return self._lanes[len(self._lines) % len(self._lanes)]
+            try:
+                self._threads.append(begin(thread))
+                self._lanes.append(lane)
+            except StoreFull as e:
+                log.warning("settling_without_thread error=%s", e)  # the others do it, or this one (begin)
+        return self._lanes[len(self._lines) % len(self._lanes)] if self._lanes else None
 
     def begin(self) -> None:
         """The round is over: begin the syncs that are asked for, unless there is more to apply first (W3)."""
@@ -87,7 +94,11 @@ class Settling:
             stirred, self._stirred = self._stirred, []
             for line in stirred:
                 line.is_syncing = True
-                line.lane.put(line)
+                line.lane = line.lane or self._lane()
+                if line.lane is None:
+                    self._sync(line)
+                else:
+                    line.lane.put(line)
 
     def _puts_off(self) -> bool:
         if not self._loop.has_more():
@@ -103,16 +114,19 @@ class Settling:
 
     def _run(self, lane: SimpleQueue[_Line | None]) -> None:
         while (line := lane.get()) is not None:
-            error: JournalError | None = None
-            until = line.waiting[-1][0]  # the last by now: who came since the round goes along
-            began = monotonic()
-            try:
-                line.commit.wait(until)
-                until = max(until, line.pipeline.log.synced)
-            except JournalError as e:
-                error = e
-            self._took_s = monotonic() - began
-            self._loop.call(_Settled(self, line, until, error))
+            self._sync(line)
+
+    def _sync(self, line: _Line) -> None:
+        error: JournalError | None = None
+        until = line.waiting[-1][0]  # the last by now: who came since the round goes along
+        began = monotonic()
+        try:
+            line.commit.wait(until)
+            until = max(until, line.pipeline.log.synced)
+        except JournalError as e:
+            error = e
+        self._took_s = monotonic() - began
+        self._loop.call(_Settled(self, line, until, error))
 
     def settled(self, line: _Line, until: int, error: JournalError | None) -> None:
         """A sync is over."""

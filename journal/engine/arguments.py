@@ -137,7 +137,7 @@ def row_of(want: Wanted, slot: bytes, now: int, offset: int) -> Row:
     """The row that a put asks for."""
     insertion, accepted, date = dates_of(want, now)
     return Row(
-        primary_key(want.priority, date, slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
+        primary_key(want.priority, date, offset, slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
         want.data,
     )  # fmt: skip
 

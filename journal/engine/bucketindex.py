@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from journal.core.buckets import bucket_of
-from journal.core.keys import PRIMARY_BYTES, bucket_key
+from journal.core.keys import BEHIND_ALL, SLOT_AT, bucket_key
 from journal.errors import StoreDamaged
 
 if TYPE_CHECKING:
     from journal.engine.rowsfile import Rows
 
-ALL = b"\xff" * (PRIMARY_BYTES + 1)
+ALL = BEHIND_ALL
 """Above every primary key."""
 _INDEXED = b"indexed"
-_SLOT = 9
 
 
 class BucketIndex:
@@ -74,7 +73,7 @@ class BucketIndex:
 
     def key(self, primary: bytes) -> bytes:
         """The place of an entry in the index."""
-        return bucket_key(bucket_of(primary, self.buckets, _SLOT), primary)
+        return bucket_key(bucket_of(primary, self.buckets, SLOT_AT), primary)
 
     def add(self, primaries: Iterable[bytes]) -> None:
         """Entries came to LMDB (Y1)."""

@@ -107,7 +107,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
         if slot in taken:
             continue
         taken.add(slot)  # the same key, or one that collides, comes after the first
-        primary = pack_place(priority, now) + slot
+        primary = pack_place(priority, now, at) + slot
         value = encode_usual(primary, now, at, raw, data)
         flat += (primary, value)
         rows.append((slot, _new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value))
@@ -231,7 +231,7 @@ def _insert(
             except Invalid as e:
                 results[i] = e
                 continue
-        primary = pack_place(priority, date) + slot
+        primary = pack_place(priority, date, offset) + slot
         value = encode_new(primary, insertion, expiration, accepted, offset, owner, raw, key_size(key, raw), data)
         flat += (primary, value)
         pairs.append((primary, value))

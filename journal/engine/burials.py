@@ -1,8 +1,7 @@
 """
 The entries that were given up on: who looks at them, lets them wait again, or lets them go.
 
-U1  They come in the order of burial. The place of one in it is the offset of the record that buried it, then its murmur: both are its
-    name in the sub-database, so a page is found without reading what comes before it.
+U1  They come in the order of burial, which is that of their names in the sub-database (keys.buried_key): a page begins with a seek.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from journal.core import effects as fx
 from journal.core import life
 from journal.core.arguments import buried_start, check_prefix, limit_number, listed, reason_text
 from journal.core.cursor import cursor_of
-from journal.core.keys import MURMUR_BYTES, UserKey, key_bytes
+from journal.core.keys import SLOT_AT, UserKey, key_bytes
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX
 from journal.core.rows import BuriedRow, Row, encode_row, place
 from journal.core.views import Buried, BuriedPage, PutResult, buried_of
@@ -24,13 +23,12 @@ from journal.engine.bulk import look_up
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter
 from journal.engine.side import Side
+from journal.engine.stored import Stored
 from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
 from journal.shield import SHIELD, exposed, give_way, shielded, whole
 
-KEYS = 4096
-"""Names that are listed under the lock at a time: a millisecond."""
 ROWS = 256
-"""Rows that are read so."""
+"""So many are read under the lock at a time."""
 
 
 class Which(NamedTuple):
@@ -59,40 +57,29 @@ def which_of(prefix: UserKey | None, reason: str | None) -> Which:
 
 def walk(p: Pipeline, after: bytes = b"") -> Iterator[tuple[bytes, BuriedRow]]:
     """All of them behind a place, with their places (U1); some are read under the lock at a time."""
-    places = _places(p, after)
-    for start in range(0, len(places), ROWS):
-        yield from _read(p, places[start : start + ROWS])
-
-
-@whole
-def _places(p: Pipeline, after: bytes) -> list[bytes]:
-    found: list[bytes] = []
-    start: bytes | None = b""
+    start: bytes | None = after + b"\0" if after else b""
     while start is not None:
-        with p.lock:
-            p.enter()
-            names = [bytes(name) for name in islice(p.state.names_from(b"buried", start), KEYS)]
-        found += [name[MURMUR_BYTES:] + name[:MURMUR_BYTES] for name in names]
-        start = names[-1] + b"\0" if len(names) == KEYS else None
-        give_way()
-    return sorted(place for place in found if place > after)
+        found, start = _read(p, start)
+        yield from found
 
 
 @whole
-def _read(p: Pipeline, places: list[bytes]) -> list[tuple[bytes, BuriedRow]]:
-    found: list[tuple[bytes, BuriedRow]] = []
-    settle_at = -1
+def _read(p: Pipeline, start: bytes) -> tuple[list[tuple[bytes, BuriedRow]], bytes | None]:
+    """The next ones, and where to go on."""
     with p.lock:
         p.enter()
-        for each in places:
-            row = p.state.buried_row(each[-MURMUR_BYTES:] + each[:-MURMUR_BYTES])
-            if row is not None:  # nobody has let it go meanwhile
-                found.append((each, row))
-                if p.must_settle(row.row.at):
-                    settle_at = max(settle_at, row.row.at)
+        names = [bytes(name) for name in islice(p.state.names_from(b"buried", start), ROWS)]
+        found = [(name, _row(p.state, name)) for name in names]
+        settle_at = max((row.row.at for _, row in found if p.must_settle(row.row.at)), default=-1)
     if settle_at >= 0:
         p.settle(settle_at)
-    return found
+    give_way()
+    return found, names[-1] + b"\0" if len(names) == ROWS else None
+
+
+def _row(state: Stored, name: bytes) -> BuriedRow:
+    value = next(value for rows in state.generations if (value := rows.get(name, db=rows.buried)) is not None)
+    return state.buried(name, value)
 
 
 def count(p: Pipeline, wanted: Filter) -> int:
@@ -181,7 +168,7 @@ class Burials(Side):
                 except (Invalid, Refused) as e:
                     results.append(e)
                     continue
-                seen[key] = life.Found(row.primary[9:], row)
+                seen[key] = life.Found(row.primary[SLOT_AT:], row)
                 value = encode_row(row)
                 size += len(value) + 100
                 if size > GROUP_BYTES_MAX:

@@ -2,7 +2,7 @@
 The catalog: what a store knows of its journals, and how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
-                          "meta":     "opening" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
+                          "meta":     "opening", "format" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
                                       "dropped:<name>", "forgotten": former lives (journal.engine.lives)
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
@@ -10,6 +10,7 @@ A2  A journal is named here only after all its files are durable, and its digest
 A3  What its name must remember of a journal is written in the commit that drops it.
 A4  After a write that failed in its sync the disk may have either state. All journals of the store rest on it: nothing is
     written here any more, and nothing that one of the two names is removed, until a reopen finds out which it is.
+A5  A store of another format is refused before anything of it is changed.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from journal.engine.files import make_directory
 from journal.engine.generations import Kept
 from journal.engine.lives import Life
 from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, create, translate
-from journal.errors import NotFound, StoreDamaged, StoreFailed
+from journal.errors import NotFound, StorageError, StoreDamaged, StoreFailed
 
+FORMAT = 2
+"""Of everything in a store. 1: stores without a number, whose entries had no order within a millisecond."""
 _NAMES = (b"journals", b"meta")
 _CRC = struct.Struct(">I")
 MAP_BYTES = 1 << 28
@@ -73,8 +76,13 @@ class Catalog:
         self.on_failure: Callable[[StoreFailed], None] = lambda error: None
         """Set by the store: tells all journals."""
         self.opening = self._read(b"meta", b"opening", 0)
+        found = self._read(b"meta", b"format", 1 if self.opening else FORMAT)
+        if found != FORMAT:
+            self._file.abandon()
+            raise StorageError(_other_format(store, found))  # A5
         if not readonly:
             self.opening += 1
+            self._put(b"meta", b"format", FORMAT)
             self._write(b"meta", b"opening", self.opening)  # A1
 
     def journals(self) -> list[str]:
@@ -220,3 +228,17 @@ class Catalog:
         except StoreFailed as e:
             self.fail(e)
             raise
+
+
+def _other_format(store: Path, found: Any) -> str:
+    """Why a store cannot be opened, and what to do."""
+    if type(found) is int and found < FORMAT:
+        return (
+            f"{store} was written by an earlier version of journal, in format {found}, and this one reads and writes format "
+            f"{FORMAT}: nothing was changed. Open it with the version that wrote it, and let its entries be finished there; or "
+            "read them there (`journal ls --json`, `pages.scan()`, an export) and put or load them into a new store"
+        )
+    return (
+        f"{store} was written by a newer version of journal, in format {found!r:.20}, and this one reads and writes format "
+        f"{FORMAT}: nothing was changed. Update journal"
+    )

@@ -16,7 +16,7 @@ from journal.core import effects as fx
 from journal.core.buckets import bucket_of
 from journal.core.cursor import base_of, cursor_of
 from journal.core.events import events_of
-from journal.core.keys import UserKey, expiration_key, key_bytes, murmur, owner_key
+from journal.core.keys import SLOT_AT, UserKey, expiration_key, grave_key, key_bytes, murmur, owner_key
 from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
 from journal.engine.foreign import LogFiles
 from journal.engine.generations import Kept
@@ -103,7 +103,7 @@ def _rows(state: State) -> Iterator[str]:
         except StorageError as e:
             yield str(e)
             continue
-        slot = primary[9:]
+        slot = primary[SLOT_AT:]
         if murmur(key_bytes(row.key)) != slot[:16]:
             yield f"entry {row.key!r}: its slot {slot.hex()} is not the murmur of its key"
         if slot in keys:
@@ -154,13 +154,16 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
             yield str(e)
         if keys.get(slot) not in state.leases.by_primary:
             yield f"successors: slot {slot.hex()} is not processing"
+    graves = {}
     for name, value in state.rows(b"buried"):
+        graves[grave_key(name)] = b""
         try:
             row: Row = decode_buried(name, value).row
-            if murmur(key_bytes(row.key)) != name[:16]:
-                yield f"buried: {name.hex()} is not the murmur of its key {row.key!r}"
+            if murmur(key_bytes(row.key)) != grave_key(name)[:16]:
+                yield f"buried: {name.hex()} has not the murmur of its key {row.key!r}"
         except StorageError as e:
             yield str(e)
+    yield from _differ("graves", graves, dict(state.rows(b"graves")))
 
 
 def _memory(state: State, now: int) -> Iterator[str]:
@@ -180,7 +183,7 @@ def _memory(state: State, now: int) -> Iterator[str]:
         if {held.token for held in leases.of(consumer)} != tokens:
             yield f"leases: the index by consumer is wrong for {consumer!r}, who has {len(tokens)}"
     successors = {slot for slot, _ in state.rows(b"successors")}
-    flagged = {h.primary[9:] for h in leases.by_primary.values() if h.has_successor}
+    flagged = {h.primary[SLOT_AT:] for h in leases.by_primary.values() if h.has_successor}
     if successors != flagged:
         yield f"successors: {len(successors)} rows, {len(flagged)} leases that know of one"
     deadline = leases.next_deadline()
@@ -218,7 +221,7 @@ def _ranges(state: State, now: int) -> Iterator[str]:
         if rows.index is None or not rows.index.is_complete:
             yield f"buckets: ranges are in use, but generation {rows.order} is not indexed"
         for primary, _ in rows.all(rows.entries):
-            bucket = bucket_of(primary, ranges.buckets, 9)
+            bucket = bucket_of(primary, ranges.buckets, SLOT_AT)
             for order in ranges.all():
                 if bucket not in order.part or primary in state.leases.by_primary or order.finds(rows, primary):
                     continue

@@ -17,6 +17,7 @@ C4  An interrupt may come at any line of a caller: nobody else waits for it.
 C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
 C6  Callers whose round is over are let through when the next round's sync begins, if that round is at hand and short:
     the thread needs no interpreter then. Woken earlier, they would fight for it with the thread that works for them.
+C7  Nothing is handed over before the thread runs: it may be refused, for want of room, and is tried again by the next caller.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from journal.engine.log import Log
-from journal.errors import StorageError, StoreFailed
+from journal.errors import StorageError, StoreFailed, StoreFull
+from journal.threads import begin
 
 log = logging.getLogger("journal.commit")
 R = TypeVar("R")
@@ -111,7 +113,7 @@ class GroupCommit:
     def wait(self, offset: int) -> None:
         """Return when this offset is durable (C1)."""
         if self._log.synced < offset:
-            if self.io.locked():
+            if self.io.locked() and self._has_thread():
                 self.submit(lambda: (None, offset), kind=Kind.SHORT)
             else:
                 with self.io:
@@ -121,8 +123,8 @@ class GroupCommit:
 
     def submit(self, change: Callable[..., tuple[R, int]], args: tuple[Any, ...] = (), kind: Kind = Kind.ANY) -> R:
         """Have a change made under the lock by the journal's own thread; its result when it is durable."""
-        if self._thread is None:
-            self._start()
+        if not self._has_thread():
+            raise NotHere
         request = _Request(change, args, kind)
         this = self._round
         self._requests.put(request)
@@ -188,11 +190,18 @@ class GroupCommit:
         """In a forked child: there is no thread, and whoever held `io` is not here."""
         self.io = threading.Lock()
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"journal-sync-{self._name}", daemon=True)
-                self._thread.start()
+    def _has_thread(self) -> bool:
+        """Whether there is the own thread, by now; where the system refuses it callers make their changes and syncs themselves (C7)."""
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name=f"journal-sync-{self._name}", daemon=True)
+                    try:
+                        self._thread = begin(thread)
+                    except StoreFull as e:
+                        log.warning("no_group_commit journal=%s error=%s", self._name, e)
+                        return False
+        return True
 
     def _sync(self, offset: int) -> None:
         """Sync up to this offset at least, holding `io` (C3)."""
@@ -235,6 +244,8 @@ class GroupCommit:
         return error
 
     def _run(self) -> None:
+        with self._starting:  # the thread is noted by now
+            pass
         while (request := self._next()) is not None:
             if self.io.locked() or self._lock.locked():
                 self._let_through()  # somebody is at work, for who knows how long

@@ -22,7 +22,8 @@ from queue import SimpleQueue
 
 from journal.engine.files import check_own, open_file, sync_directory
 from journal.engine.lmdbfile import has_readers
-from journal.errors import StorageError
+from journal.errors import StorageError, StoreFull
+from journal.threads import begin
 
 log = logging.getLogger("journal.disposal")
 
@@ -40,15 +41,20 @@ class Disposal:
 
     def take(self, path: Path, on_empty: str, wipe: bool) -> None:
         """Dispose of a generation's directory, of its log, or of a segment."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"journal-disposal-{self._name}", daemon=True)
-            self._thread.start()
         self._jobs.put((path, on_empty, wipe))
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=f"journal-disposal-{self._name}", daemon=True)
+            try:
+                self._thread = begin(thread)
+            except StoreFull as e:
+                log.warning("disposal_postponed path=%s error=%s", path, e)  # to the next one, or the end
 
     def close(self) -> None:
         """Wait until all is done."""
-        if self._thread is not None:
-            self._jobs.put(None)
+        self._jobs.put(None)
+        if self._thread is None:
+            self._run()
+        else:
             self._thread.join()
             self._thread = None
 

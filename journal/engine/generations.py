@@ -244,7 +244,7 @@ class Generations:
                 if directory.exists():
                     remove_tree(directory)  # of a rotation that met a full disk: the catalog does not name it
                 os.rename(fresh, directory)
-            file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes)
+            file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=p.map_bytes, is_durable=True)
             rows = Rows(file, order)
             p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)

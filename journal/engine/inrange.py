@@ -25,12 +25,11 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 from journal.core.buckets import Range, bucket_of
-from journal.core.keys import PRIMARY_BYTES, bucket_key, unpack_place
+from journal.core.keys import PRIMARY_BYTES, SLOT_AT, bucket_key, unpack_place
 from journal.engine.due import Place
 from journal.engine.order import FUTURE_MAX, RETURNED_MAX, Entries, Order, date_of
 from journal.engine.rowsfile import Rows
 
-_SLOT = 9
 _ALONE = -1
 """In the place of a stream: an entry by itself."""
 
@@ -118,7 +117,7 @@ class InRange(Order):
         heapify(heap)
 
     def _stream(self, generation: int, primary: bytes) -> int:
-        return generation * self._width + bucket_of(primary, self._buckets, _SLOT) - self.part.low
+        return generation * self._width + bucket_of(primary, self._buckets, SLOT_AT) - self.part.low
 
     # -- what is asked ------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from journal.core.limits import NEVER
 from journal.errors import StoreClosed
+from journal.threads import begin
 
 log = logging.getLogger("journal.keeper")
 T = TypeVar("T")
@@ -61,8 +62,7 @@ class Keeper:
         """Of these, at most; they go when they are the most of them: their time may be a year ahead."""
         self._numbers = count()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name=f"journal-keeper-{name}", daemon=True)
-        self._thread.start()
+        self._thread = begin(threading.Thread(target=self._run, name=f"journal-keeper-{name}", daemon=True))
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the thread and give its result or its error."""

@@ -91,12 +91,18 @@ class LmdbFile:
     """One LMDB environment of ours with its sub-databases, and the write transaction that is open on it."""
 
     def __init__(
-        self, path: Path, names: Iterable[bytes], *, map_bytes: int = MAP_BYTES, readonly: bool = False
+        self,
+        path: Path,
+        names: Iterable[bytes],
+        *,
+        map_bytes: int = MAP_BYTES,
+        readonly: bool = False,
+        is_durable: bool = False,
     ) -> None:
         self.path = path
         self.map_bytes = map_bytes
-        self._is_durable = False
-        """Whether all that was committed is (D5)."""
+        self._is_durable = is_durable
+        """Whether all that was committed is (D5); of a file that was not closed cleanly it is not known."""
         if not readonly:
             _allocate_lock_file(path)
         try:
@@ -283,7 +289,7 @@ def create(path: Path, names: Iterable[bytes], *, slack_bytes: int = 0) -> None:
         if os.path.lexists(old):
             check_own(old, is_directory=False)
             os.unlink(old)
-    file = LmdbFile(made, names)
+    file = LmdbFile(made, names, is_durable=True)  # nothing refers to it yet
     try:
         file.commit()
         if slack_bytes:

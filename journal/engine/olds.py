@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from journal.core import effects as fx
+from journal.core.keys import SLOT_AT
 from journal.core.record import Encoder, Olds, encoder, encoder_with_old
 from journal.core.rows import decode_entry
 
@@ -65,6 +66,6 @@ def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds
 def _data(state: Stored, primary: bytes, written: dict[bytes, bytes]) -> bytes | None:
     if primary in written:
         return decode_entry(primary, written[primary]).data
-    slot = primary[9:]
+    slot = primary[SLOT_AT:]
     item = state.pending.get(slot) or state.lent.get(slot)
     return item[0].data if item is not None else state.entry(primary).data

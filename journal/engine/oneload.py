@@ -3,7 +3,8 @@ One load, made under the lock: rows that are ready become one record, and its ef
 
 Q1  A load is whole or absent, in a crash too; a refusal leaves nothing: no row, no record, no number.
 Q2  Keys that are new and different, by far the most, are inserted in the order of work, and that is the order of their
-    changes in the log. A load that meets entries, or has a key twice, is decided row by row in the order given.
+    changes in the log; rows of one priority and date in the order given. A load that meets entries, or has a key twice, is
+    decided row by row in the order given.
 Q3  The number of a name only grows: a load with one that is not above it changes nothing and says so.
 """
 
@@ -19,7 +20,7 @@ from zlib import crc32
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.cursor import cursor_of
-from journal.core.keys import UserKey
+from journal.core.keys import PRIMARY_BYTES, SLOT_AT, UserKey
 from journal.core.views import Loaded
 from journal.engine.bulk import Find, Rule, after, next_slot
 from journal.engine.levels import OS
@@ -27,7 +28,9 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.preparing import (
     AT,
+    BOUND,
     KEY_SIZE_AT,
+    SLOT,
     Prepared,
     key_of_item,
     raw_of_item,
@@ -48,6 +51,8 @@ RULES: dict[str, Rule] = {
 NAMED_MAX = 5
 """So many keys that are there are named by an error."""
 _PUT = fx.VERBS[fx.Put][0]
+_MIDDLE, _REST = slice(BOUND.stop, AT), slice(AT, None)
+_pack_turn = struct.Struct(">Q").pack
 _pack_at = struct.Struct(">QIB").pack
 _pack_crc = struct.Struct(">I").pack
 
@@ -89,13 +94,13 @@ class OneLoad:
         """Make it: what it came to, and the offset that this rests on."""
         met = self._met()
         if not met:
-            last = self._write_new(self._prepared.ordered, (self._prepared.slots, self._prepared.primaries))
+            last = self._write_new(self._prepared.ordered, are_all=True)
         else:
             self._look_up(met)
             if self._changes_any(met):
                 last = self._write_group(self._decide_all(met))
             else:
-                last = self._write_new([item for item in self._prepared.ordered if item[9:26] not in met])
+                last = self._write_new([item for item in self._prepared.ordered if item[SLOT] not in met])
         return Loaded(cursor_of(last), **self._counts, rejected=sorted(self._rejected)), last  # type: ignore[arg-type]
 
     # -- rows whose keys are there, or come twice -----------------------------------------------------------------------
@@ -115,7 +120,7 @@ class OneLoad:
         """Find what is stored of these; an entry may expire meanwhile, so all of this comes before the first offset."""
         taken: set[bytes] = set()
         for item in self._prepared.items:
-            if item[9:26] not in met or (name := _name(item)) in self._seen:
+            if item[SLOT] not in met or (name := _name(item)) in self._seen:
                 continue
             raw = raw_of_item(item)
             key = key_of_item(item)
@@ -133,7 +138,7 @@ class OneLoad:
     def _changes_any(self, met: set[bytes]) -> bool:
         """Whether any of these changes something; else they are counted."""
         for number, item in enumerate(self._prepared.items):
-            if item[9:26] in met:
+            if item[SLOT] in met:
                 decision = self._decide(number, item, 0)
                 if decision is not None and decision.effect is not None:
                     self._counts.clear()
@@ -150,9 +155,9 @@ class OneLoad:
         effects: list[Any] = []
         at = self._p.log.next_offset
         for number, item in enumerate(self._prepared.items):
-            if item[9:26] not in met:
+            if item[SLOT] not in met:
                 self._count(life.INSERTED)
-                effects.append((_PUT, item[:26], _value(item, at)))
+                effects.append((_PUT, *_written(item, at)))
                 at += 1
                 continue
             decision = self._decide(number, item, at)
@@ -175,7 +180,7 @@ class OneLoad:
         try:
             if isinstance(found, Invalid):
                 raise found
-            row = row._replace(primary=row.primary[:9] + found.slot)
+            row = row._replace(primary=row.primary[:SLOT_AT] + found.slot)
             return self._options.rule(found, row, self._p.settings)
         except KeyExists:
             self._existing.append(row.key)
@@ -200,29 +205,27 @@ class OneLoad:
 
     # -- writing --------------------------------------------------------------------------------------------------------
 
-    def _write_new(self, items: list[bytes], keys: tuple[list[bytes], list[bytes]] | None = None) -> int:
-        """
-        Insert rows whose keys are new and different, in the order of work (Q2); the offset of the last one.
-
-        `keys`: their slots, and the primary keys in the order of these, if they are all rows of the load.
-        """
+    def _write_new(self, items: list[bytes], *, are_all: bool = False) -> int:
+        """Insert rows whose keys are new and different, all of the load or some, in the order of work (Q2); the last offset."""
         if not items:
             return self._write_group([])
         self._counts[life.INSERTED] = len(items)
-        primaries = [item[:26] for item in items]
+        primaries: list[bytes] = []
         values: list[bytes] = []
-        add = values.append
-        for at, item in enumerate(items, self._p.log.next_offset):  # `_value`, without its call
-            whole = item[:AT] + _pack_at(at, 1, 0) + item[AT:]
-            add(_pack_crc(crc32(whole)) + whole[26:])
+        add_primary, add_value, join = primaries.append, values.append, b"".join
+        for at, item in enumerate(items, self._p.log.next_offset):  # `_written`, without its call
+            whole = join((item[BOUND], _pack_turn(at), item[_MIDDLE], _pack_at(at, 1, 0), item[_REST]))
+            add_primary(whole[:PRIMARY_BYTES])
+            add_value(_pack_crc(crc32(whole)) + whole[PRIMARY_BYTES:])
         flat: list[bytes] = [b""] * (2 * len(items))
         flat[::2], flat[1::2] = primaries, values
         once, state = self._options.once, self._p.state
-        if len(items) < BULK or keys is None:
+        if len(items) < BULK or not are_all:
             return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), state.apply)
 
         def insert(effect: fx.Effect, at: int) -> None:
-            state.insert_sorted(primaries, values, keys, has_more=self._prepared.has_more)
+            state.insert_entries(primaries, values, has_more=self._prepared.has_more)
+            state.insert_keys(self._prepared.slots, [primaries[n] for n in self._prepared.by_slot])
             if once is not None:
                 state.once.set(*once, at + len(items) - 1)
 
@@ -269,7 +272,7 @@ def _name(item: bytes) -> bytes:
     return item[KEY_SIZE_AT : KEY_SIZE_AT + 2] + raw_of_item(item)
 
 
-def _value(item: bytes, at: int) -> bytes:
-    """The bytes of the entry that an item becomes."""
-    whole = item[:AT] + _pack_at(at, 1, 0) + item[AT:]
-    return _pack_crc(crc32(whole)) + whole[26:]
+def _written(item: bytes, at: int) -> tuple[bytes, bytes]:
+    """The primary key and the bytes of the entry that an item becomes."""
+    whole = b"".join((item[BOUND], _pack_turn(at), item[_MIDDLE], _pack_at(at, 1, 0), item[_REST]))
+    return whole[:PRIMARY_BYTES], _pack_crc(crc32(whole)) + whole[PRIMARY_BYTES:]

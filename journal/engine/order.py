@@ -25,7 +25,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from journal.core.keys import pack_place, unpack_place
+from journal.core.keys import BEHIND_ALL, pack_bound, unpack_place
 
 T = TypeVar("T")
 RETURNED_MAX = 4096
@@ -33,7 +33,6 @@ FUTURE_MAX = 1024
 _ALL = (1 << 256) - 1
 Names = Callable[[bytes], Iterator[bytes]]
 """The keys of the entries at or above one, without what is stored there."""
-_LAST = b"\xff" * 27
 
 
 class Entries(Protocol):
@@ -167,7 +166,7 @@ class Order:
             if limit == 1:
                 taken.append(entries.item())
             else:
-                stop = pack_place(priority, now + 1)
+                stop = pack_bound(priority, now + 1)
                 if heap and heap[0] < stop:
                     stop = heap[0]
                 for item in entries.iternext():
@@ -200,7 +199,7 @@ class Order:
             return True
         bound = self._beyond.get(priority)
         if bound is None:
-            bound = entries.key() if entries.set_range(self._marks[priority] or primary) else _LAST
+            bound = entries.key() if entries.set_range(self._marks[priority] or primary) else BEHIND_ALL
             self._beyond[priority] = bound
         if bound <= primary:
             return False
@@ -317,7 +316,7 @@ class Order:
                 due, left = due + found, left - looked
             elif upcoming is not None and upcoming <= date:
                 continue
-            for name in names(pack_place(priority, now + 1)):
+            for name in names(pack_bound(priority, now + 1)):
                 if name[0] != priority:
                     break
                 if name not in processing:
@@ -330,7 +329,7 @@ class Order:
         self, priority: int, now: int, limit: int, entries: Entries, processing: Container[bytes], names: Names
     ) -> tuple[int, int]:
         """How many entries of a priority are due, and how many keys were looked at (O1)."""
-        stop = pack_place(priority, now + 1)
+        stop = pack_bound(priority, now + 1)
         head = self._find(priority, entries, processing)  # the mark is behind those that are processing
         mark = self._marks[priority]
         if head is None or head >= stop or limit <= 0:

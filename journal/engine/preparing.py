@@ -1,16 +1,17 @@
 """
 The rows of a load, made ready before the lock is taken: decoded, checked, hashed and sorted.
 
-    item    place 9 | murmur 16 | 0 | insertion u64 | expiration u64 | accepted u64 | owner length u8 | key length u16 | owner
+    item    bound 9 | murmur 16 | 0 | insertion u64 | expiration u64 | accepted u64 | owner length u8 | key length u16 | owner
             | key | data
 
-An item begins with the entry's primary key and has all of its bytes but three, which only the lock can tell: `at`, version
-and timeouts stand between `accepted` and the owner's length. So items sort in the order of work, one object for each row:
-with its parts in several, a million rows took four times as long to sort, to encode and to insert, for the misses of the
-processor's cache.
+An item has all bytes of the entry and its primary key but what only the lock can tell: the turn stands between bound and murmur
+(keys), and `at`, version and timeouts between `accepted` and the owner's length. It is one object for each row: with its
+parts in several, a million rows took four times as long to sort, to encode and to insert, for the misses of the processor's
+cache.
 
 I1  A row that is wrong is told with its part, its number and the reason; a part that is damaged is an error.
-I2  The load's time is when it began: rows without dates have it, however long the rest takes.
+I2  Rows of one priority and process date are in the order in which they were given.
+I3  The load's time is when it began: rows without dates have it, however long the rest takes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgpack
 
-from journal.core.keys import UserKey, murmur, pack_place
+from journal.core.keys import SLOT_BYTES, UserKey, murmur, pack_bound, primary_of
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX, LOAD_BYTES_MAX, LOAD_REJECTS_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
 from journal.core.loadblocks import Columns, LoadRow, columns_in, columns_of
 from journal.core.rows import Row, key_size
@@ -33,11 +35,13 @@ from journal.core.views import Rejected
 from journal.engine.arguments import Wanted, dates_of, owner_bytes, wanted
 from journal.engine.files import storage_error
 from journal.engine.packed import check_packed, checked_packed
-from journal.engine.sorting import sorted_by_hash, sorted_many
+from journal.engine.sorting import sorted_by_hash
 from journal.errors import Invalid, JournalError, NotFound
 
 Part = bytes | str | os.PathLike[str]
 """A load block, or the path of a part file."""
+BOUND, SLOT = slice(9), slice(9, 9 + SLOT_BYTES)
+"""What of an item is its priority and process date, and its slot."""
 AT = 50
 """Where `at`, version and timeouts go in an item."""
 KEY_SIZE_AT = 51
@@ -49,12 +53,14 @@ _ENTRY_HEAD = 44
 _REASON_BYTES = 200
 _DATES = struct.Struct(">BQQQBH")
 _SIZES = struct.Struct(">BH")
+_U32 = struct.Struct("=I")
 _ITEM = struct.Struct(">BQ16sBQQQBH")
 _DATE_RANGE = frozenset({int, type(None)}), DATE_MAX
 _RANGES: list[tuple[frozenset[type], int]] = [
     (frozenset({int}), PRIORITY_MAX), _DATE_RANGE, _DATE_RANGE, (frozenset({int}), DATE_MAX), (frozenset({str}), 0),
 ]  # fmt: skip
 """The types of a column behind key and data, and its largest number."""
+_bound = itemgetter(BOUND)
 _is_packed = partial(msgpack.unpackb, strict_map_key=False)
 
 
@@ -64,11 +70,11 @@ class Prepared(NamedTuple):
     items: list[bytes]
     """In the order in which they were given."""
     ordered: list[bytes]
-    """In the order of work."""
+    """In the order of work (I2)."""
     slots: list[bytes]
     """Of all of them, in order."""
-    primaries: list[bytes]
-    """In the order of the slots."""
+    by_slot: array[int]
+    """Which of the ordered ones have these."""
     has_more: bool
     """Whether some may expire or have an owner."""
     parts: array[int]
@@ -99,8 +105,8 @@ class Preparing:
         self._now = now
         self._is_listing = is_listing
         self._items: list[bytes] = []
-        self._places: set[bytes] = set()
-        """Of blocks whose rows have one place; empty bytes for others."""
+        self._bounds_seen: set[bytes] = set()
+        """Of blocks whose rows have one priority and date; empty bytes for others."""
         self._parts, self._rows = array("L"), array("L")
         self._rejected: list[Rejected] = []
         self._bytes = 0
@@ -112,16 +118,13 @@ class Preparing:
             for columns in _columns(part, number):
                 self._take(columns, number, row)
                 row += len(columns.data)
-        if len(self._places) == 1 and b"" not in self._places:
-            ordered = sorted_by_hash(self._items, 9)
-            slots, primaries = [item[9:26] for item in ordered], [item[:26] for item in ordered]
-        else:
-            ordered = sorted_many(self._items)
-            keyed = sorted_by_hash([item[9:26] + item[:26] for item in ordered], 0)
-            slots, primaries = [each[:17] for each in keyed], [each[17:] for each in keyed]
-        has_more = b"" in self._places
+        has_more = b"" in self._bounds_seen
+        ordered = self._items if len(self._bounds_seen) == 1 and not has_more else sorted(self._items, key=_bound)
+        keyed = sorted_by_hash([item[SLOT] + _U32.pack(n) for n, item in enumerate(ordered)], 0)
+        slots, by_slot = [each[:SLOT_BYTES] for each in keyed], array("I")
+        by_slot.frombytes(b"".join([each[SLOT_BYTES:] for each in keyed]))
         return Prepared(
-            self._items, ordered, slots, primaries, has_more, self._parts, self._rows, self._rejected, self._bytes
+            self._items, ordered, slots, by_slot, has_more, self._parts, self._rows, self._rejected, self._bytes
         )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:
@@ -173,17 +176,17 @@ class Preparing:
     def _usual(self, raws: list[bytes], data: list[bytes], priority: int) -> list[bytes]:
         """The items of rows that differ in a text key and data only."""
         now = self._now
-        place = pack_place(priority, now)
-        self._places.add(place)
+        bound = pack_bound(priority, now)
+        self._bounds_seen.add(bound)
         middles = {size: _DATES.pack(0, now, 0, now, 0, size) for size in set(map(len, raws))}
         join = b"".join
         return [
-            join((place, murmur(raw), middles[len(raw)], raw, value)) for raw, value in zip(raws, data, strict=True)
+            join((bound, murmur(raw), middles[len(raw)], raw, value)) for raw, value in zip(raws, data, strict=True)
         ]
 
     def _dated(self, raws: list[bytes], sizes: list[int], columns: Columns, owners: list[bytes]) -> list[bytes] | None:
         """The items of rows with dates, priorities, owners and keys of their own; None when a date is wrong."""
-        self._places.add(b"")
+        self._bounds_seen.add(b"")
         count, now, join, pack = len(raws), self._now, b"".join, _ITEM.pack
         given = [each if type(each) is list else [each] * count for each in columns[2:6]]
         whose = owners if len(owners) == count else owners * count
@@ -208,7 +211,7 @@ class Preparing:
 
     def _each(self, columns: Columns, part: int, first: int) -> list[bytes]:
         """The items of a block, row by row (I1)."""
-        self._places.add(b"")
+        self._bounds_seen.add(b"")
         items = []
         for number, row in enumerate(columns.each(), first):
             try:
@@ -290,7 +293,7 @@ def _item_of(want: Wanted, now: int) -> bytes:
     insertion, accepted, date = dates_of(want, now)
     size = key_size(want.key, want.raw)
     dates = _DATES.pack(0, insertion, want.expiration, accepted, len(want.owner), size)
-    return b"".join((pack_place(want.priority, date), murmur(want.raw), dates, want.owner, want.raw, want.data))
+    return b"".join((pack_bound(want.priority, date), murmur(want.raw), dates, want.owner, want.raw, want.data))
 
 
 def row_of_item(item: bytes, at: int) -> Row:
@@ -299,7 +302,8 @@ def row_of_item(item: bytes, at: int) -> Row:
     start = AT + _SIZES.size + owner_size
     end = start + (size & 0x7FFF)
     owner = item[AT + _SIZES.size : start]
-    return Row(item[:26], insertion, expiration, accepted, at, 1, 0, owner, key_of_item(item), item[end:])
+    primary = primary_of(item[BOUND], at, item[SLOT])
+    return Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key_of_item(item), item[end:])
 
 
 def key_of_item(item: bytes) -> UserKey:

@@ -172,7 +172,7 @@ class Producing(Side):
             return self._merge(_new(Wanted, (key, raw, data, priority, None, 0, 0, None, b"")), now, level, life.put)
         log = p.log
         at = log.next_offset
-        primary = pack_place(priority, now) + slot
+        primary = pack_place(priority, now, at) + slot
         value = encode_usual(primary, now, at, raw, data)
         p.append(_new(fx.Put, (primary, value)), 1, now, level)
         try:
@@ -204,7 +204,7 @@ class Producing(Side):
         else:
             insertion, accepted, date = dates_of(want, now)
         at = p.log.next_offset
-        primary = pack_place(priority, date) + slot
+        primary = pack_place(priority, date, at) + slot
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))

@@ -12,12 +12,12 @@ Q2  All ranges together have at most SPAN times the buckets, so an entry is told
 from __future__ import annotations
 
 from journal.core.buckets import Range, bucket_of
+from journal.core.keys import SLOT_AT
 from journal.engine.inrange import InRange
 from journal.engine.order import Entries, Order
 from journal.engine.rowsfile import Rows
 
 SPAN = 4
-_SLOT = 9
 
 
 class Ranges(Order):
@@ -88,7 +88,7 @@ class Ranges(Order):
             self.added(primary, leases)
 
     def _of(self, primary: bytes) -> list[InRange]:
-        bucket = bucket_of(primary, self.buckets, _SLOT)
+        bucket = bucket_of(primary, self.buckets, SLOT_AT)
         orders = self._by_bucket.get(bucket)
         if orders is None:
             orders = [order for order in self._orders.values() if bucket in order.part]

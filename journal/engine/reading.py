@@ -13,7 +13,7 @@ from itertools import islice
 
 from journal.core.buckets import Range
 from journal.core.forecast import Forecast, Tally
-from journal.core.keys import PRIMARY_BYTES, UserKey, key_bytes, owner_in, owner_key
+from journal.core.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.rows import Row
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Entry, Page, entry_of
@@ -39,7 +39,6 @@ LOOK_UPS = 256
 """Keys that are looked up under the lock at a time."""
 KEYS = 4096
 """Keys that are counted under the lock at a time: a millisecond."""
-_LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
 @shielded
@@ -117,7 +116,7 @@ class Reading(Side):
         at = 0
         while at < len(page):
             owner = owner_in(page[at])
-            end = bisect_left(page, owner_key(owner, _LAST), at)
+            end = bisect_left(page, owner_key(owner, BEHIND_ALL), at)
             found.append((owner.decode(), end - at))
             at = end
         return found, page[-1] + b"\0" if len(page) == KEYS else None

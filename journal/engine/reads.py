@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from journal.core.keys import pack_place
+from journal.core.keys import pack_bound
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
 from journal.engine.arguments import AVAILABLE, BURIED
@@ -33,7 +33,7 @@ class Reads:
             which = Which(wanted=Filter(None, since, until))
             yield from (filled(entry_of(b.row, BURIED), blank) for _, b in walk(self._p) if which.has(b))
             return
-        start: bytes | None = pack_place(0, since)
+        start: bytes | None = pack_bound(0, since)
         while start is not None:
             page, start = self._page(start, status, since, until)
             yield from page if blank is None else (filled(entry, blank) for entry in page)
@@ -69,9 +69,9 @@ class Reads:
                 if not since <= date < until:
                     # Jump to the range of this priority, or of the next one.
                     if date < since:
-                        following = pack_place(priority, since)
+                        following = pack_bound(priority, since)
                     else:
-                        following = None if priority == 255 else pack_place(priority + 1, since)
+                        following = None if priority == 255 else pack_bound(priority + 1, since)
                     break
                 following = primary + b"\0"
                 held = state.leases.by_primary.get(primary)

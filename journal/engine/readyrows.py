@@ -8,7 +8,8 @@ gets it.
 B1  Only parts whose seal is right are taken: their rows were checked, hashed and encoded by who has the key of this load. All of
     a load is taken so or none of it: None says that the rows must be checked one by one (preparing), which also finds words for
     what is wrong.
-B2  What only the load knows is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`. The
+B2  What only the load knows is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`, which is
+    the turn in the primary key as well: rows of one priority and date keep the order of the parts, and in a part their own. The
     checksums are corrected for it (checksums).
 B3  There is one chunk at a time. Rows of a block come in the order of work, so a chunk takes a run of them out of each block, which
     the processor's cache can follow; rows anywhere in the parts it could not.
@@ -30,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from journal.core.keys import PRIMARY_BYTES, SLOT_BYTES
+from journal.core.keys import DATE_AT, PRIMARY_BYTES, SLOT_AT, SLOT_BYTES, TURN_AT
 from journal.core.limits import LOAD_BYTES_MAX
 from journal.core.loadblocks import PART, SEAL_BYTES, seal_of
 from journal.core.readyblocks import BY_LOAD, DUE_NOW, FRONT, HAS_MORE, READY, WRAP, shape_of
@@ -38,12 +39,11 @@ from journal.core.rows import ENTRY_HEAD
 from journal.engine.checksums import SHIFT_MAX, Shifts, added, field_tables, shifts_for
 from journal.errors import Invalid
 from journal.loads import SealedPart
+from journal.threads import REFUSALS
 
 Octets = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Numbers = NDArray[Any]
-Column = tuple[int, int]
-"""Some bytes of each row: from, to."""
 Some = Numbers | slice
 """Which of some rows: numbers of them, or all."""
 
@@ -56,11 +56,12 @@ _unpackb = msgpack.unpackb
 _U32 = struct.Struct(">I")
 _ARRAY32 = struct.Struct(">BI")
 _END = struct.Struct(f">Q{SEAL_BYTES}sI")
-_DATE_AT = 3
-"""Where the process date is in a row's bytes. The others are counted from where its entry begins."""
+_DATE_AT, _TURN_AT = 2 + DATE_AT, 2 + TURN_AT
+"""Where the process date and the turn are in a row's bytes. The others are counted from where its entry begins."""
 _INSERTION_AT, _ACCEPTED_AT, _AT_AT, _BEHIND_AT = 4, 20, 28, 36
-_DATE_ADDS, _INSERTION_ADDS = field_tables(17 + 32), field_tables(24)
-_ACCEPTED_ADDS, _AT_ADDS = field_tables(8), field_tables(0)
+_DATE_ADDS, _INSERTION_ADDS = field_tables(PRIMARY_BYTES - TURN_AT + 32), field_tables(24)
+_ACCEPTED_ADDS, _AT_ADDS = field_tables(8), field_tables(0) ^ field_tables(SLOT_BYTES + 32)
+"""What these add to a checksum; `at` stands in two places, and so has both."""
 _ALL = slice(None)
 _VIEW = np.dtype([("size", "=i4"), ("front", "u1", 2), ("more", "u1", 2), ("part", "=i4"), ("at", "=i4")])
 """Where a row is, as Arrow's views have it: its size, its first four bytes, the number of its part and its place in that."""
@@ -95,6 +96,10 @@ class Chunk:
         """Write numbers so many bytes behind where entries begin, and note what they add to the checksums (`adds`: tables)."""
         self._numbers[self.entries[rows] + at] = numbers
         self.adds[rows] ^= added(adds, numbers)
+
+    def turn(self, places: Numbers) -> None:
+        """Write where rows get their places to their primary keys; what it adds is in `_AT_ADDS`."""
+        self._numbers[self.entries - self.heads + _TURN_AT] = places
 
     def correct(self, shifts: Shifts) -> None:
         """Correct the checksums for what was put."""
@@ -155,37 +160,45 @@ class ReadyRows:
         self._shifts = shifts_for(np.flatnonzero(is_there))
         self._now = np.array([now])
         if (due := _marked(self._marks, DUE_NOW)) is not None:
-            self._primaries[due, 1:9] = np.frombuffer(now.to_bytes(8, "big"), np.uint8)
+            self._primaries[due, DATE_AT:TURN_AT] = np.frombuffer(now.to_bytes(8, "big"), np.uint8)
         self._parts = [pa.py_buffer(part) for part in parts]
 
     def sort(self) -> bool:
         """Put them in order; False when two rows have one hash: a key that comes twice, most likely."""
         primaries = self._primaries
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(_order, primaries, *_HASH)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                other = pool.submit(_by_hash, primaries)
+                self._order = order_of(primaries)
+                by_slot = self._by_slot = other.result()
+        except REFUSALS:  # no thread: one after the other
             self._order = order_of(primaries)
-            by_slot = self._by_slot = other.result()
+            by_slot = self._by_slot = _by_hash(primaries)
         high = _column(primaries, *_HASH[0])[by_slot]
         same = np.flatnonzero(high[1:] == high[:-1])
         return not len(same) or not np.any(
-            np.all(primaries[by_slot[same], 9:] == primaries[by_slot[same + 1], 9:], axis=1)
+            np.all(primaries[by_slot[same], SLOT_AT:] == primaries[by_slot[same + 1], SLOT_AT:], axis=1)
         )
 
     def slots(self) -> list[bytes]:
         """Of all rows, in order."""
-        return _listed(self._primaries[self._by_slot, 9:], SLOT_BYTES)
+        return _listed(self._primaries[self._by_slot, SLOT_AT:], SLOT_BYTES)
 
     def keyed(self) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Slots in order, and the primary keys in the order of these; many at a time."""
+        """Slots in order, and the primary keys in the order of these; many at a time, when `chunks` is through."""
         for start in range(0, self.count, CHUNK_ROWS):
             found = self._primaries[self._by_slot[start : start + CHUNK_ROWS]]
-            yield _listed(found[:, 9:], SLOT_BYTES), _listed(found, PRIMARY_BYTES)
+            yield _listed(found[:, SLOT_AT:], SLOT_BYTES), _listed(found, PRIMARY_BYTES)
 
     def chunks(self, at: int) -> Iterator[Chunk]:
         """The rows in the order of work, the first change of them at this place (B2)."""
         for start in range(0, self.count, CHUNK_ROWS):
-            chunk = self._gathered(self._order[start : start + CHUNK_ROWS])
-            chunk.put(_ALL, _AT_AT, np.arange(at + start, at + start + len(chunk.entries)), _AT_ADDS)
+            rows = self._order[start : start + CHUNK_ROWS]
+            places = np.arange(at + start, at + start + len(rows))
+            self._primaries[rows, TURN_AT:SLOT_AT] = places.astype(">u8").view(np.uint8).reshape(-1, 8)
+            chunk = self._gathered(rows)
+            chunk.turn(places)
+            chunk.put(_ALL, _AT_AT, places, _AT_ADDS)
             chunk.correct(self._shifts)
             yield chunk
 
@@ -201,7 +214,7 @@ class ReadyRows:
         if (due := _marked(self._marks, DUE_NOW, rows)) is not None:
             chunk.put(due, _DATE_AT - heads[due], self._now, _DATE_ADDS)
         if (dated := _marked(self._marks, BY_LOAD, rows)) is not None:
-            dates = np.minimum(_column(self._primaries[rows[dated]], 1, 9), self._now)
+            dates = np.minimum(_column(self._primaries[rows[dated]], DATE_AT, TURN_AT), self._now)
             chunk.put(dated, _INSERTION_AT, dates, _INSERTION_ADDS)
             chunk.put(dated, _ACCEPTED_AT, self._now, _ACCEPTED_ADDS)
         return chunk
@@ -214,8 +227,11 @@ def ready_rows(parts: Sequence[Any], entry_bytes_max: int, now: int) -> ReadyRow
     try:
         if sum(os.stat(part).st_size for part in parts) > 2 * LOAD_BYTES_MAX:
             return None
-        with ThreadPoolExecutor(2) as pool:
-            read = list(pool.map(_read, parts))
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                read = list(pool.map(_read, parts))
+        except REFUSALS:
+            read = [_read(part) for part in parts]
     except OSError:
         return None
     blocks: list[_Block] = []
@@ -270,14 +286,12 @@ def _blocks(data: mmap, part: int) -> list[_Block] | None:
 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
-_HASH = (9, 17), (17, 25)
-"""Where the halves of the hash are in a primary key; before them are the priority, one byte, and the process date."""
+_HASH = (SLOT_AT, SLOT_AT + 8), (SLOT_AT + 8, SLOT_AT + 16)
+"""Where the halves of the hash are in a primary key."""
 
 
 def _column(rows: Octets, start: int, end: int) -> NDArray[np.uint64]:
-    """Some bytes of each row as a number."""
-    if end - start == 1:
-        return rows[:, start].astype(np.uint64)
+    """Eight bytes of each row as a number."""
     return np.ascontiguousarray(rows[:, start:end]).view(">u8").ravel().astype(np.uint64)
 
 
@@ -306,34 +320,27 @@ def _from_each_byte(body: Any, kind: str) -> Numbers:
 
 
 def order_of(primaries: Octets) -> Numbers:
-    """The order of primary keys, each a row of bytes."""
-    if primaries[:, 1].any():
-        return _order(primaries, (0, 1), (1, 9), *_HASH)
+    """The order of primary keys without a turn, each a row of bytes: as they are, where priority and date are the same."""
+    if primaries[:, DATE_AT].any():
+        return np.lexsort((_column(primaries, DATE_AT, TURN_AT), primaries[:, 0]))
     # Dates have seven bytes for two million years: with the priority they are one number.
-    front = primaries[:, 1:9].copy()
+    front = primaries[:, DATE_AT:TURN_AT].copy()
     front[:, 0] = primaries[:, 0]
-    return _ordered(_column(front, 0, 8), primaries, _HASH)
+    return np.argsort(_column(front, 0, 8), kind="stable")
 
 
-def _order(primaries: Octets, first: Column, *others: Column) -> Numbers:
-    """The order of rows by some columns."""
-    return _ordered(_column(primaries, *first), primaries, others)
-
-
-def _ordered(first: NDArray[np.uint64], primaries: Octets, others: tuple[Column, ...]) -> Numbers:
-    """The order of rows by numbers, and by other columns where these are the same."""
+def _by_hash(primaries: Octets) -> Numbers:
+    """The order of primary keys by their hashes."""
+    first, second = (_column(primaries, *column) for column in _HASH)
     order = np.argsort(first)
     found = first[order]
     same = found[1:] == found[:-1]
-    if others and same.any():
-        if same.all():
-            return _order(primaries, *others)
+    if same.any():
         tied = np.zeros(len(first), np.bool_)
         tied[1:] = same
         tied[:-1] |= same
         some = order[tied]
-        rows = primaries[some]
-        order[tied] = some[np.lexsort((*(_column(rows, *column) for column in reversed(others)), first[some]))]
+        order[tied] = some[np.lexsort((second[some], first[some]))]
     return order
 
 

@@ -3,8 +3,9 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
 
     entries      primary key -> entry                expirations  expiration u64, primary key -> (waiting entries only)
     keys         slot -> primary key                 owners       owner length u8, owner, primary key ->
-    leases       primary key -> lease                buried       murmur, at -> buried
+    leases       primary key -> lease                buried       at u64, murmur -> buried
     successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
+    graves       murmur, at u64 ->                   (buried entries by key)
     buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
     meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
                  "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (once);
@@ -23,6 +24,7 @@ from typing import Any
 import msgpack
 
 from journal.core.cursor import base_of
+from journal.core.keys import BEHIND_ALL
 from journal.engine.bucketindex import BucketIndex
 from journal.engine.growth import NAME as GROWTH
 from journal.engine.growth import Growth
@@ -31,7 +33,8 @@ from journal.engine.segments import Place
 from journal.errors import StoreDamaged
 
 DATABASES = (
-    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"flags", b"buckets", b"meta",
+    b"entries", b"keys", b"expirations", b"leases", b"successors", b"owners", b"buried", b"graves", b"flags", b"buckets",
+    b"meta",
 )  # fmt: skip
 
 
@@ -61,8 +64,8 @@ class Rows:
         self.entries, self.keys = dbs[b"entries"], dbs[b"keys"]
         self.expirations, self.leases = dbs[b"expirations"], dbs[b"leases"]
         self.successors, self.owners = dbs[b"successors"], dbs[b"owners"]
-        self.buried, self.flags, self.meta = dbs[b"buried"], dbs[b"flags"], dbs[b"meta"]
-        self.buckets = dbs[b"buckets"]
+        self.buried, self.graves, self.flags = dbs[b"buried"], dbs[b"graves"], dbs[b"flags"]
+        self.buckets, self.meta = dbs[b"buckets"], dbs[b"meta"]
         self.use()
 
     def use(self) -> None:
@@ -142,9 +145,6 @@ class Rows:
         return not self.size() and not self.size(b"buried")
 
 
-_LAST = b"\xff" * 27
-
-
 class Joined:
     """
     The entries of several generations as one row of them (order.Entries): primary keys are different in all.
@@ -156,7 +156,7 @@ class Joined:
     def __init__(self, older: list[Rows], active: Rows) -> None:
         self._older = older
         self._seen: dict[int, tuple[bytes, bytes, Rows]] = {}
-        self._unseen = (_LAST, b"", active)
+        self._unseen = (BEHIND_ALL, b"", active)
         for rows in older:
             rows.seen = self._seen
         self._active = active.by_order
@@ -175,13 +175,13 @@ class Joined:
         if cursor.set_range(key) and cursor.key() < best:
             self._at, self.home = cursor, self._newest
             return True
-        if best == _LAST:
+        if best == BEHIND_ALL:
             return False
         self._at, self.home = home.by_order, home
         return bool(self._at.set_key(best))
 
     def _look(self, key: bytes) -> tuple[bytes, Rows]:
-        best, home = _LAST, self._older[0]
+        best, home = BEHIND_ALL, self._older[0]
         for rows in self._older:
             if rows.by_order.set_range(key):
                 found = rows.by_order.key()

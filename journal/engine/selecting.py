@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from journal.core.keys import PRIMARY_BYTES, owner_key, pack_place
+from journal.core.keys import BEHIND_ALL, SLOT_AT, owner_key, pack_bound
 from journal.core.limits import NEVER
 from journal.core.rows import Row, place
 from journal.core.views import Entry, Page, entry_of
@@ -31,9 +31,6 @@ ROWS = 256
 """So many payloads are read under the lock at a time …"""
 KEYS = 2048
 """… and so many keys looked at: half a millisecond."""
-
-
-_LAST = b"\xff" * (PRIMARY_BYTES + 1)
 
 
 class Filter(NamedTuple):
@@ -61,7 +58,7 @@ class Filter(NamedTuple):
 
     def has_place(self, primary: bytes) -> bool:
         """Whether an entry at this primary key is selected, as far as that tells."""
-        if self.slots is not None and not self.slots[0] <= primary[9:] < self.slots[1]:
+        if self.slots is not None and not self.slots[0] <= primary[SLOT_AT:] < self.slots[1]:
             return False
         return (self.since == 0 and self.until == NEVER) or self.since <= place(primary)[1] < self.until
 
@@ -165,7 +162,7 @@ class Selection:
         if wanted.owner is not None:
             prefix = owner_key(wanted.owner, b"")
             names = list(islice(state.names_from(b"owners", prefix + start), KEYS))
-            page = [name[len(prefix) :] for name in names[: bisect_right(names, prefix + _LAST)]]
+            page = [name[len(prefix) :] for name in names[: bisect_right(names, prefix + BEHIND_ALL)]]
             return page, _behind(page)
         at_now = wanted.at(now)
         return places_from(state, start, at_now.since, at_now.until)
@@ -183,16 +180,16 @@ def places_from(state: State, start: bytes, since: int, until: int) -> tuple[lis
             return found, None
         priority, date = place(first)
         if date < since:
-            start = pack_place(priority, since)
+            start = pack_bound(priority, since)
             continue
         if date < until:
-            end = pack_place(priority, until)
+            end = pack_bound(priority, until)
             found += takewhile(end.__gt__, islice(state.names_from(b"entries", first), KEYS - len(found)))
             start = found[-1] + b"\0"
         elif priority == 255:
             return found, None
         else:
-            start = pack_place(priority + 1, since)
+            start = pack_bound(priority + 1, since)
     return found, start
 
 

@@ -7,10 +7,8 @@ only the first look has to wait for memory.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
 from itertools import chain, islice
-from operator import itemgetter, lt
+from operator import lt
 
 FEW = 4096
 _BUCKETS = 256
@@ -21,25 +19,14 @@ def is_sorted(names: list[bytes]) -> bool:
     return all(map(lt, names, islice(names, 1, None)))
 
 
-def sorted_many(names: list[bytes]) -> list[bytes]:
-    """In order."""
-    if len(names) < FEW or is_sorted(names):
-        return sorted(names)
-    sample = sorted(names[:: len(names) // FEW])
-    borders = sample[FEW // _BUCKETS :: FEW // _BUCKETS]
-    return _sorted(names, len(borders) + 1, lambda name: bisect_right(borders, name))
-
-
 def sorted_by_hash(names: list[bytes], at: int) -> list[bytes]:
-    """The same for those that are alike up to a byte, from which on they are a hash."""
-    return _sorted(names, _BUCKETS, itemgetter(at)) if len(names) >= FEW else sorted(names)
-
-
-def _sorted(names: list[bytes], buckets: int, which: Callable[[bytes], int]) -> list[bytes]:
-    found: list[list[bytes]] = [[] for _ in range(buckets)]
+    """In order, of those that are alike up to a byte, from which on they are a hash."""
+    if len(names) < FEW:
+        return sorted(names)
+    found: list[list[bytes]] = [[] for _ in range(_BUCKETS)]
     adds = [bucket.append for bucket in found]
     for name in names:
-        adds[which(name)](name)
+        adds[name[at]](name)
     for bucket in found:
         bucket.sort()
     return list(chain.from_iterable(found))

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from journal.core import effects as fx
-from journal.core.keys import expiration_key, owner_key
+from journal.core.keys import ORDINAL_AT, SLOT_AT, SLOT_BYTES, expiration_key, grave_key, owner_key
 from journal.core.rows import (
     ENTRY_HEAD,
     OWNER_AT,
@@ -37,7 +37,7 @@ from journal.errors import StoreDamaged
 PENDING_MAX = 256
 BULK = 1024
 """So many new entries of one record, or more, are sorted and given to LMDB at once."""
-_ORDINAL = itemgetter(25)
+_ORDINAL = itemgetter(ORDINAL_AT)
 _NEVER = bytes(8)
 
 
@@ -47,15 +47,15 @@ class State(Stored):
     def insert(self, row: Row, value: bytes) -> None:
         """A new entry, waiting, and its bytes (X1)."""
         primary = row[0]
-        if is_stored := primary[25] > 0:
+        if is_stored := primary[ORDINAL_AT] > 0:
             self.active.put(primary, value, db=self._entries)
-            self.active.put(primary[9:], primary, db=self._keys)
+            self.active.put(primary[SLOT_AT:], primary, db=self._keys)
             if self.active.index is not None:
                 self.active.index.add([primary])
             self.active.collisions += 1
             self.collisions += 1
         else:
-            self.pending[primary[9:]] = (row, value)
+            self.pending[primary[SLOT_AT:]] = (row, value)
             if len(self.pending) >= PENDING_MAX:
                 self.flush()
         self.order.added(primary, len(self.leases.by_token), is_stored)
@@ -81,7 +81,7 @@ class State(Stored):
         consumed, added = cursor(db=self._entries).putmulti(items)
         if added != len(items):
             raise StoreDamaged(f"{self.file.path}: {consumed - added} of {len(items)} new entries were there already")
-        cursor(db=self._keys).putmulti(sorted([(primary[9:], primary) for primary, _ in items]))
+        cursor(db=self._keys).putmulti(sorted([(primary[SLOT_AT:], primary) for primary, _ in items]))
         if self.active.index is not None:
             self.active.index.add([primary for primary, _ in items])
         self.order.added_many([primary for primary, _ in items], len(self.leases))
@@ -91,19 +91,12 @@ class State(Stored):
             if owner:
                 self.active.put(owner_key(owner, primary), b"", db=self.active.owners)
 
-    def insert_sorted(
-        self, primaries: list[bytes], values: list[bytes], keys: tuple[list[bytes], list[bytes]], *, has_more: bool
-    ) -> None:
-        """The same for very many, in the order of work; `keys`: their slots, and the primary keys in the order of these."""
-        self.insert_entries(primaries, values, has_more=has_more)
-        self.insert_keys(*keys)
-
     def insert_keys(self, slots: list[bytes], primaries: list[bytes]) -> None:
         """Where entries are that were inserted: slots in order, and their primary keys."""
         self.active.put_sorted(self._keys, slots, primaries)
 
     def insert_entries(self, primaries: list[bytes], values: list[bytes], *, has_more: bool) -> None:
-        """Very many new entries, without their keys; some may expire or have an owner (`has_more`)."""
+        """Very many new entries in the order of work, without their keys; some may expire or have an owner (`has_more`)."""
         active = self.active
         added = active.put_sorted(self._entries, primaries, values)
         if added != len(primaries):
@@ -135,12 +128,9 @@ class State(Stored):
         if not is_sorted(primaries):
             pairs = sorted(zip(primaries, values, strict=True))
             primaries, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        slots = [primary[9:] for primary in primaries]
-        keys = slots, primaries
-        if not is_sorted(slots):
-            both = sorted_by_hash([primary[9:] + primary for primary in primaries], 0)
-            keys = [each[:17] for each in both], [each[17:] for each in both]
-        self.insert_sorted(primaries, values, keys, has_more=True)
+        self.insert_entries(primaries, values, has_more=True)
+        both = sorted_by_hash([primary[SLOT_AT:] + primary for primary in primaries], 0)
+        self.insert_keys([each[:SLOT_BYTES] for each in both], [each[SLOT_BYTES:] for each in both])
 
     def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
         home.put(expiration_key(expiration, primary), b"", db=home.expirations)
@@ -180,10 +170,10 @@ class State(Stored):
     def _remove(self, home: Rows, primary: bytes, owner: bytes) -> None:
         """An entry goes; an heir brings its own keys row (X5)."""
         home.must_delete(primary, home.entries, "entries")
-        home.must_delete(primary[9:], home.keys, "keys")
+        home.must_delete(primary[SLOT_AT:], home.keys, "keys")
         if home.index is not None:
             home.index.remove(primary)
-        if primary[25]:
+        if primary[ORDINAL_AT]:
             home.collisions -= 1
             self.collisions -= 1
         if owner:
@@ -201,7 +191,7 @@ class State(Stored):
 
     def claim_one(self, effect: fx.Claim, row: Row, at: int) -> Held:
         """One lease begins, on an entry that LMDB may not have yet."""
-        slot = row[0][9:]
+        slot = row[0][SLOT_AT:]
         item = self.pending.pop(slot, None)
         if item is not None:
             self.lent[slot] = item
@@ -236,10 +226,10 @@ class State(Stored):
                 held = self._lease_of(primary, at + i // 5)
             if held is not None:
                 self._end_lease(held)
-                if heir is not None or held.owner or primary[25]:
+                if heir is not None or held.owner or primary[ORDINAL_AT]:
                     self.flush()
                     self._remove(held.home, primary, held.owner)
-                elif lent.pop(primary[9:], None) is None:
+                elif lent.pop(primary[SLOT_AT:], None) is None:
                     self._remove(held.home, primary, b"")
             if heir is not None:
                 self._inherit(held, heir, items[i + 4])
@@ -249,7 +239,7 @@ class State(Stored):
         if held is not None:
             held.home.has_moved = True
             if held.has_successor:
-                held.home.must_delete(primary[9:], held.home.successors, "successors")
+                held.home.must_delete(primary[SLOT_AT:], held.home.successors, "successors")
         self.insert(decode_entry(primary, value), value)
 
     def _replace(self, old: bytes, primary: bytes, value: bytes, at: int) -> None:
@@ -270,7 +260,7 @@ class State(Stored):
             self._end_lease(held)
             held.home.has_moved = True
             if held.has_successor:
-                held.home.must_delete(effect.old[9:], held.home.successors, "successors")
+                held.home.must_delete(effect.old[SLOT_AT:], held.home.successors, "successors")
             self._remove(held.home, effect.old, held.owner)
         self.insert(decode_entry(effect.primary, effect.value), effect.value)
 
@@ -298,7 +288,7 @@ class State(Stored):
         if held is not None:
             self._end_lease(held)
             if held.has_successor:
-                home.must_delete(primary[9:], home.successors, "successors")
+                home.must_delete(primary[SLOT_AT:], home.successors, "successors")
         else:
             if row.expiration:
                 home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
@@ -314,11 +304,16 @@ class State(Stored):
             self._remove(held.home, effect.old, held.owner)
         if effect.primary is not None and effect.successor is not None:
             self._inherit(held, effect.primary, effect.successor)
-        active = self.active
-        active.put(effect.name, effect.value, db=active.buried)
+        self._lay(effect.name, effect.value)
         if effect.flag is not None:
             reason = decode_buried(effect.name, effect.value).reason
             raise_flag(self.active, effect.flag, f"the entry {effect.key!r} was buried: {reason}", effect.date)
+
+    def _lay(self, name: bytes, value: bytes) -> None:
+        """A buried row comes to the active generation."""
+        active = self.active
+        active.put(name, value, db=active.buried)
+        active.put(grave_key(name), b"", db=active.graves)
 
     def _unbury(self, name: bytes, at: int) -> None:
         """A buried row goes, from whichever generation has it."""
@@ -327,6 +322,7 @@ class State(Stored):
                 if at >= rows.ahead_at:
                     rows.has_moved = True
                     rows.must_delete(name, rows.buried, "buried")
+                    rows.must_delete(grave_key(name), rows.graves, "graves")
                 return
         if not any(at < rows.ahead_at for rows in self.older):
             raise StoreDamaged(f"{self.file.path}: no buried row {name.hex()} to remove")
@@ -371,7 +367,7 @@ class State(Stored):
             self.leases.worn[primary] = self._lease(active, primary, value)
         for i in range(0, len(effect.buried), 2):
             self._unbury(effect.buried[i], at)
-            active.put(effect.buried[i], effect.buried[i + 1], db=active.buried)
+            self._lay(effect.buried[i], effect.buried[i + 1])
 
     def _clear(self, effect: fx.Clear, at: int) -> None:
         """A part of a journal that is being dropped goes."""

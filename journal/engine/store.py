@@ -123,7 +123,11 @@ class Store:
         if not is_readonly:
             prepare(path)
             self._owner = OwnerLock(path)
-        self._keeper = Keeper(path.name)
+        try:
+            self._keeper = Keeper(path.name)
+        except BaseException:
+            self._give_up()
+            raise
         self._staging = Staging(path, time.now, self._keeper)
         try:
             self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))

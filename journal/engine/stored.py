@@ -20,7 +20,7 @@ from heapq import merge
 from itertools import islice
 
 from journal.core.buckets import Range
-from journal.core.keys import UserKey, murmur, unpack_place
+from journal.core.keys import SLOT_AT, UserKey, buried_in, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import ORDINAL_MAX
 from journal.core.rows import (
@@ -382,7 +382,7 @@ class Stored:
 
     def successor(self, held: Held) -> Row:
         """The successor of an entry under a lease that has one."""
-        slot = held.primary[9:]
+        slot = held.primary[SLOT_AT:]
         value = held.home.get(slot, db=held.home.successors)
         if value is None:
             raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")
@@ -421,18 +421,17 @@ class Stored:
             return self.active.names(self.active.file.databases[database], start)
         return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
 
-    def buried_row(self, name: bytes) -> BuriedRow | None:
-        """The buried entry of this name, if there is one."""
-        for rows in self.generations:
-            value = rows.get(name, db=rows.buried)
-            if value is not None:
-                return self.buried(name, value)
-        return None
-
     def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
-        """The buried rows whose key has this murmur, oldest first."""
-        digest = murmur(raw)
-        return sorted(item for rows in self.generations for item in rows.all(rows.buried, digest))
+        """The buried rows whose key has this murmur, in the order of burial."""
+        digest, found = murmur(raw), []
+        for rows in self.generations:
+            for grave, _ in rows.all(rows.graves, digest):
+                name = buried_in(grave)
+                value = rows.get(name, db=rows.buried)
+                if value is None:
+                    raise StoreDamaged(f"{rows.file.path}: no buried entry {name.hex()}, which an index names")
+                found.append((name, value))
+        return sorted(found)
 
     def rows(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows of a sub-database, for the check and for lists."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from journal.core.cursor import base_of, place_of
+from journal.core.keys import PRIMARY_BYTES
 from journal.core.rows import decode_entry, place
 from journal.core.views import Generation, Keeping
 from journal.engine.prefixed import PrefixedRows, unprefixed
@@ -51,7 +52,7 @@ def _first(rows: Rows) -> Keeping | None:
     if not cursor.first():
         return None
     name, value = cursor.item()
-    primary = unprefixed(name) if len(name) > 26 else name
+    primary = unprefixed(name) if len(name) > PRIMARY_BYTES else name
     return Keeping(decode_entry(primary, value).key, place(primary)[1])
 
 

@@ -37,19 +37,22 @@ from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import consumer_name
 from journal.engine.lease import Lease
-from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, TimedOut
+from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
 from journal.roles.ground import Grounded, ground_of
 from journal.roles.handling import Handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
 from journal.roles.tender import tend
 from journal.roles.watch import watch
+from journal.shield import SHIELD, exposed, give_way, look_up_s, shielded
+from journal.threads import begin
 
 log = logging.getLogger("journal.consumer")
 
 DEALT = "dealt"
 
 
+@shielded
 class Consumer(Taking):
     """A consumer of one journal; safe to use from many threads, and a context manager that closes it."""
 
@@ -133,13 +136,17 @@ class Consumer(Taking):
         if self._is_dealt:
             self._dealing.sit(self)
         if handler is not None:
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._serve_on,
                 args=(handler, self._subscription),
                 name=f"journal-consumer-{self.name}",
                 daemon=True,
             )
-            self._thread.start()
+            try:
+                self._thread = begin(thread)
+            except StoreFull:
+                self.unsubscribe()
+                raise
 
     def unsubscribe(self) -> None:
         """Want no more work (C4). Leases that were handed out stay, to be answered."""
@@ -182,6 +189,7 @@ class Consumer(Taking):
         while (lease := self._take(mine, is_waiting=True)) is not None:
             yield lease
 
+    @exposed
     def run(self, handler: Handler) -> None:
         """Hand leases to a handler, in this thread, until the subscription ends or the store is closed."""
         self.subscribe()
@@ -215,6 +223,7 @@ class Consumer(Taking):
         with self._changed:
             return [taken.lease for taken in self._held.values() if taken.is_handed]
 
+    @exposed
     def done_many(
         self,
         leases: Iterable[Lease],
@@ -223,14 +232,15 @@ class Consumer(Taking):
         durability: str | None = None,
     ) -> list[PutResult | JournalError | None]:
         """Finish many leases with one record; None, the result of its `next` put, or the error of each, in order."""
-        found = list(leases)
-        results = self.journal.done_many(found, next=next, durability=durability)
-        for lease, result in zip(found, results, strict=True):
-            if not isinstance(result, JournalError):
-                lease._is_ended = True
-                self._answered(lease.token, "done")
-            else:
-                self._heard()
+        found, puts = list(leases), None if next is None else list(next)
+        with SHIELD:
+            results = self.journal.done_many(found, next=puts, durability=durability)
+            for lease, result in zip(found, results, strict=True):
+                if not isinstance(result, JournalError):
+                    lease._is_ended = True
+                    self._answered(lease.token, "done")
+                else:
+                    self._heard()
         return results
 
     def tick(self, now: int) -> int:
@@ -287,9 +297,13 @@ class Consumer(Taking):
 
     def _finish(self, patience: float) -> None:
         until = monotonic() + patience
-        with self._changed:
-            self._changed.wait_for(lambda: not self._held, patience)
-            left = list(self._held.values())
+        while True:
+            give_way()
+            with self._changed:
+                left, rest = list(self._held.values()), until - monotonic()
+                if not left or rest <= 0:
+                    break
+                self._changed.wait(look_up_s(rest))
         for taken in left:
             self._give_back(taken)
         if self._thread is not None:

@@ -30,6 +30,7 @@ from journal.roles.dealing import dealing_of
 from journal.roles.ground import Ground, Grounded
 from journal.roles.taken import Answers, Taken
 from journal.roles.watch import watch
+from journal.shield import SHIELD, give_way, look_up_s
 
 if TYPE_CHECKING:
     from journal.engine.consuming import Consuming
@@ -84,6 +85,10 @@ class Taking(ABC):
         return self._subscription % 2 == 1
 
     def _take(self, mine: int, *, is_waiting: bool) -> Lease | None:
+        with SHIELD:
+            return self._taken(mine, is_waiting=is_waiting)
+
+    def _taken(self, mine: int, *, is_waiting: bool) -> Lease | None:
         with self._changed:
             self._waiting += 1
             self.health.asked()
@@ -98,6 +103,7 @@ class Taking(ABC):
     def _next(self, mine: int, *, is_waiting: bool) -> Lease | None:
         is_looked = False
         while True:
+            give_way()
             with self._changed:
                 if mine != self._subscription or mine % 2 == 0 or self._is_over:
                     return None
@@ -107,7 +113,7 @@ class Taking(ABC):
                     if lease is not None or not is_waiting:
                         return lease
                     if self._is_claiming or self._wanted() == 0:
-                        self._changed.wait()
+                        self._changed.wait(look_up_s())
                         is_looked = False
                         continue
                 self._is_claiming = True

@@ -13,6 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from journal.errors import StoreFull
+from journal.threads import begin
+
 log = logging.getLogger("journal.consumer")
 
 Told = tuple[Callable[..., object], tuple[Any, ...]]
@@ -30,12 +33,15 @@ class Telling:
         """Have a callback called soon. One thread at a time."""
         if callback is None:
             return
+        self._queue.put((callback, args))
         if self._thread is None:
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=_tell_all, args=(self._queue,), name=f"journal-telling-{self._name}", daemon=True
             )
-            self._thread.start()
-        self._queue.put((callback, args))
+            try:
+                self._thread = begin(thread)
+            except StoreFull as e:
+                log.warning("callback_postponed callback=%r error=%s", callback, e)  # to the next one
 
     def close(self) -> None:
         """Nothing more will be told; what is on its way still is."""

@@ -22,7 +22,9 @@ from itertools import count
 from typing import Protocol
 
 from journal.core.limits import NEVER
+from journal.errors import StoreFull
 from journal.roles.ground import Clock
+from journal.threads import begin
 
 log = logging.getLogger("journal.watch")
 
@@ -74,8 +76,11 @@ class Watch:
                 dates = self._dates[watched.time] = _Dates(watched.time.on_advance(self._clock_moved))
             heappush(dates.heap, (date, next(self._numbers), weakref.ref(watched)))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="journal-consumers", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread = begin(threading.Thread(target=self._run, name="journal-consumers", daemon=True))
+                except StoreFull:
+                    watched.armed_at = NEVER  # the next call tries again
+                    raise
             self._wake.notify_all()
 
     def soon(self, watched: Watched) -> None:

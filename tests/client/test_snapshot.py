@@ -19,6 +19,7 @@ from journal.client.journal import RemoteJournal
 from journal.client.snapshot import RemoteSnapshotPart
 from journal.client.snapshots import close, read
 from journal.client.store import RemoteStore, connect
+from journal.core.keys import PRIMARY_BYTES
 from journal.core.rows import decode_entry, decode_lease
 from journal.daemon import changing, snapshotting
 from journal.daemon.server import Server
@@ -299,8 +300,8 @@ def test_a_dropped_journals_snapshot_is_gone(far: RemoteStore, far_pages: Remote
 
 @pytest.mark.parametrize(
     "wire",
-    [None, [], [b"", []], [b"x", [b"v"], []], [bytes(26), ["v"], []], [bytes(26), [b"v"], [[1, b"l"]]],
-     [bytes(26), [b"v"], [[0]]], [bytes(26), [b"v"], None], [bytes(52), [b"v"], []]],
+    [None, [], [b"", []], [b"x", [b"v"], []], [bytes(PRIMARY_BYTES), ["v"], []], [bytes(PRIMARY_BYTES), [b"v"], [[1, b"l"]]],
+     [bytes(PRIMARY_BYTES), [b"v"], [[0]]], [bytes(PRIMARY_BYTES), [b"v"], None], [bytes(2 * PRIMARY_BYTES), [b"v"], []]],
 )  # fmt: skip
 def test_a_block_that_is_none_is_an_error(wire: Any) -> None:
     """Whatever comes over the wire."""
@@ -310,7 +311,7 @@ def test_a_block_that_is_none_is_an_error(wire: Any) -> None:
 
 def test_a_block_goes_there_and_back() -> None:
     """Unchanged."""
-    block = journal.Block([bytes(26), b"x" * 26], [b"one", b"two"], {1: b"lease"})
+    block = journal.Block([bytes(PRIMARY_BYTES), b"x" * PRIMARY_BYTES], [b"one", b"two"], {1: b"lease"})
     assert block_from(block_to(block)) == block
 
 

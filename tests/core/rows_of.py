@@ -14,7 +14,7 @@ SLOT = bytes(range(16)) + b"\0"
 def row(priority: int = 100, date: int = NOW, **columns: Any) -> Row:
     """A waiting entry, inserted at NOW."""
     plain = Row(
-        primary=primary_key(priority, date, SLOT),
+        primary=primary_key(priority, date, columns.get("at", 7), SLOT),
         insertion=NOW,
         expiration=0,
         accepted=NOW,

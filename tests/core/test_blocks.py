@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.core.blocks import END, KeyRange, bounds, checked_ranges, parts_number, remaining, selected, split, verify
-from journal.core.keys import pack_place, primary_key
+from journal.core.blocks import KeyRange, bounds, checked_ranges, parts_number, remaining, selected, split, verify
+from journal.core.keys import BEHIND_ALL, PRIMARY_BYTES, pack_bound, primary_key
 from journal.core.rows import encode_entry
 from journal.errors import Invalid, StoreDamaged
 
 DATES = st.integers(0, 20) | st.just((1 << 63) - 1)
 SLOTS = st.binary(min_size=17, max_size=17)
-KEYS = st.builds(primary_key, st.sampled_from([0, 1, 2, 100, 254, 255]), DATES, SLOTS)
+TURNS = st.sampled_from([0, 1, 1 << 40, (1 << 64) - 1])
+KEYS = st.builds(primary_key, st.sampled_from([0, 1, 2, 100, 254, 255]), DATES, TURNS, SLOTS)
 
 
 def holds(ranges: list[KeyRange] | tuple[KeyRange, ...], key: bytes) -> int:
@@ -65,11 +66,11 @@ def test_what_remains_comes_after_a_key(keys: list[bytes], after: bytes) -> None
 
 def test_a_selection_without_dates_is_one_range() -> None:
     """And neighbouring priorities are one, too."""
-    assert selected(None, None, None) == [(b"\0", END)]
+    assert selected(None, None, None) == [(b"\0", BEHIND_ALL)]
     assert selected(None, None, (7, 5, 6, 6, 9)) == [(b"\5", b"\x08"), (b"\x09", b"\x0a")]
     assert selected(None, None, []) == [] and selected(5, 5, None) == []
     aware = dt.datetime.fromtimestamp(1, dt.UTC)
-    assert selected(aware, None, [3]) == [(pack_place(3, 1000), pack_place(3, 1 << 63))]
+    assert selected(aware, None, [3]) == [(pack_bound(3, 1000), pack_bound(3, 1 << 63))]
 
 
 @pytest.mark.parametrize("priorities", [[256], [-1], ["1"], [True], 5])
@@ -89,7 +90,7 @@ def test_the_number_of_parts_is_checked(count: object) -> None:
 @pytest.mark.parametrize(
     "ranges",
     [None, b"", [b"ab"], [(b"a",)], [("a", "b")], [(b"b", b"a")], [(b"a", b"a")], [(b"b", b"c"), (b"a", b"z")],
-     [(b"a", b"c" * 28)], [(bytes((n,)), bytes((n, 1))) for n in range(256)] + [(b"\xff\2", b"\xff\3")]],
+     [(b"a", b"c" * 36)], [(bytes((n,)), bytes((n, 1))) for n in range(256)] + [(b"\xff\2", b"\xff\3")]],
 )  # fmt: skip
 def test_ranges_of_others_are_checked(ranges: object) -> None:
     """Pairs of keys, in order, without anything in common."""
@@ -100,14 +101,14 @@ def test_ranges_of_others_are_checked(ranges: object) -> None:
 @given(st.integers(0, 2), st.integers(0, 200), st.integers(1, 255))
 def test_a_changed_byte_is_damage(which: int, at: int, flip: int) -> None:
     """In the key or in the entry; and so is a row that was cut short (rows R1)."""
-    primaries = [primary_key(100, 5, bytes((n,)) * 17) for n in range(3)]
+    primaries = [primary_key(100, 5, n, bytes((n,)) * 17) for n in range(3)]
     values = [encode_entry(key, 1, 2, 3, 4, 5, 6, b"own", "name", b"\xc4\x05hello") for key in primaries]
     verify(primaries, values)
     verify([], [])
     row = bytearray(primaries[which] + values[which])
     row[at % len(row)] ^= flip
     broken = list(values), list(primaries)
-    broken[0][which], broken[1][which] = bytes(row[26:]), bytes(row[:26])
+    broken[0][which], broken[1][which] = bytes(row[PRIMARY_BYTES:]), bytes(row[:PRIMARY_BYTES])
     with pytest.raises(StoreDamaged):
         verify(broken[1], broken[0])
     values[which] = values[which][: at % len(values[which])]

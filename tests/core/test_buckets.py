@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.core.buckets import BUCKETS_MAX, Range, bucket_of, check_buckets, deal, moved
-from journal.core.keys import murmur, primary_key
+from journal.core.keys import SLOT_AT, murmur, primary_key
 from journal.errors import Invalid
 
 numbers = st.one_of(st.integers(1, 40), st.sampled_from([500, 1000, 1024, 65535, BUCKETS_MAX]))
@@ -50,7 +50,7 @@ def test_slot_and_primary_key_have_the_bucket_of_the_murmur(
     bucket = bucket_of(slot[:16], buckets)
     assert 0 <= bucket < buckets
     assert bucket_of(slot, buckets) == bucket
-    assert bucket_of(primary_key(priority, date, slot), buckets, 9) == bucket
+    assert bucket_of(primary_key(priority, date, 1, slot), buckets, SLOT_AT) == bucket
 
 
 @pytest.mark.parametrize("buckets", [2, 10, 64])

@@ -275,7 +275,7 @@ def test_what_was_put_is_read_back(puts: list[tuple[Any, Any, int, int]], offset
     """Any key, data, priority and date goes through the bytes of the log and comes back at its offset."""
     items: list[bytes] = []
     for key, data, priority, date in puts:
-        items += pair(row()._replace(primary=primary_key(priority, date, SLOT), key=key, data=pack_data(data)))
+        items += pair(row()._replace(primary=primary_key(priority, date, 5, SLOT), key=key, data=pack_data(data)))
     found = events(fx.Puts(items), offset, order)
     assert [(e.key, e.data, e.priority, e.process_date) for e in found] == puts
     assert [e.cursor for e in found] == [Cursor(order, offset + i) for i in range(len(puts))]

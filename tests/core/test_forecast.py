@@ -67,8 +67,8 @@ KEYS_OF = st.lists(
 def test_places_in_order_are_counted_like_single_entries(rows: list[tuple[int, int, bytes, bool]], size: int) -> None:
     """Whatever they are, and however many are given at a time."""
     tally, counted = (Tally(NOW, step="1m", horizon="3m") for _ in range(2))
-    places = sorted(primary_key(*row[:3]) for row in rows)
-    busy = {primary_key(*row[:3]) for row in rows if row[3]}
+    places = sorted(primary_key(*row[:2], 1, row[2]) for row in rows)
+    busy = {primary_key(*row[:2], 1, row[2]) for row in rows if row[3]}
     for priority, date, _, is_busy in rows:
         counted.add(date, priority, "P" if is_busy else "W")
     for start in range(0, len(places), size):

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.core import effects as fx
+from journal.core.keys import PLACE_BYTES, PRIMARY_BYTES
 from journal.core.latest import Latest, marks_of
 from journal.core.rows import encode_entry
 
-PRIMARY = bytes(26)
+PRIMARY = bytes(PRIMARY_BYTES)
 SECRET = b"s" * 16
 
 
@@ -25,7 +26,7 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
         fx.Put: (fx.Put(PRIMARY, entry("k")), [text]),
         fx.Puts: (fx.Puts([PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
         fx.Replace: (fx.Replace(PRIMARY, PRIMARY, entry("k")), [text]),
-        fx.Queue: (fx.Queue(PRIMARY[9:], PRIMARY[:9] + entry("k")), [text]),
+        fx.Queue: (fx.Queue(PRIMARY[PLACE_BYTES:], PRIMARY[:PLACE_BYTES] + entry("k")), [text]),
         fx.Claim: (fx.Claim("c", 1, 2, 3, [PRIMARY, "k", 1, 0, PRIMARY, b"k", 1, 0]), [touched, (b"bk", False)]),
         fx.Done: (fx.Done([PRIMARY, "k", 1, None, None, PRIMARY, b"k", 2, PRIMARY, entry(b"k")]), [text, raw]),
         fx.Extend: (fx.Extend(PRIMARY, "k", 1, 2, 3), [touched]),

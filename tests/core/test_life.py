@@ -8,6 +8,7 @@ import pytest
 
 from journal.core import effects as fx
 from journal.core import life
+from journal.core.keys import SLOT_AT, turn_of
 from journal.core.life import Found, Holding
 from journal.core.rows import BuriedRow, Row, decode_buried, decode_entry, decode_successor, pack_data, place
 from journal.core.settings import Settings
@@ -348,6 +349,36 @@ def test_retry_makes_it_due_and_forgets_the_timeouts() -> None:
     for expiration, kept in ((NOW - 1, 0), (NOW, 0), (NOW + 1, NOW + 1), (0, 0)):
         buried = BuriedRow(NOW, "", row(30, timeouts=6, version=4, expiration=expiration))
         back = life.retry(buried, slot, NOW, 40)
-        assert (place(back.primary), back.primary[9:]) == ((30, NOW), slot)
+        assert (place(back.primary), back.primary[SLOT_AT:]) == ((30, NOW), slot)
         assert (back.timeouts, back.version, back.expiration, back.at) == (0, 5, kept, 40)
         assert (back.key, back.data, back.insertion) == (buried.row.key, buried.row.data, buried.row.insertion)
+
+
+@pytest.mark.parametrize(
+    ("priority", "date", "turn"), [(50, NOW + 100, 3), (50, NOW + 99, 30), (51, NOW + 100, 30), (9, NOW + 9, 30)]
+)
+def test_a_move_that_moves_nothing_keeps_the_place(priority: int, date: int, turn: int) -> None:
+    """Any other one comes behind all that are at its new priority and date."""
+    moved, effect = life.move(row(50, NOW + 100, at=3), priority, date, 30)
+    assert (place(moved.primary), turn_of(moved.primary), moved.at) == ((priority, date), turn, 30)
+    assert effect.primary == moved.primary
+
+
+def test_who_ends_a_lease_decides_on_the_place() -> None:
+    """Released: behind all others, also at its own date. Lost: where it was. A successor: where its put stood."""
+    held = row(30, NOW, at=3)
+    released = life.release(Holding(held, 5, None), None, NOW, 30, PLAIN)
+    assert (place(released.primary), turn_of(released.primary)) == ((30, NOW), 30)
+    lost = life.lose(Holding(held, 5, None), NOW, NOW, 30, PLAIN)
+    assert isinstance(lost, fx.Timeout) and lost.primary == held.primary
+    heir, _ = life.promote(Holding(held, 5, row(30, NOW + 9, at=12)), 30)
+    assert heir is not None and turn_of(heir) == 12
+    merged = life.lose(Holding(held, 5, row(30, NOW + 9, at=12)), NOW, NOW, 30, PLAIN)
+    assert isinstance(merged, fx.Release)
+    assert (place(merged.primary), turn_of(merged.primary)) == ((30, NOW + 9), 12)
+
+
+def test_a_retried_entry_comes_behind_all_others() -> None:
+    """It is due now, as one that is put now."""
+    buried = BuriedRow(NOW, "", row(30, NOW, at=3))
+    assert turn_of(life.retry(buried, bytes(17), NOW, 30).primary) == 30

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journal.core.keys import SLOT_AT, turn_of
 from journal.core.merge import PRESETS, Rule, Rules, merge
 from journal.core.rows import Row, pack_data, place
 from tests.core.rows_of import NOW, row
@@ -40,7 +41,7 @@ def test_each_preset_has_its_rules(preset: str, expected: tuple[int, ...], data:
 def test_some_columns_are_under_no_rule(preset: str) -> None:
     """Slot, key and owner stay; the version rises; the last accepted date is the newest; `at` is the new record."""
     merged = merge(OLD, NEW, PRESETS[preset], None)
-    assert (merged.primary[9:], merged.key, merged.owner) == (OLD.primary[9:], OLD.key, OLD.owner)
+    assert (merged.primary[SLOT_AT:], merged.key, merged.owner) == (OLD.primary[SLOT_AT:], OLD.key, OLD.owner)
     assert (merged.version, merged.accepted, merged.at) == (5, NOW + 10, 9)
 
 
@@ -101,3 +102,22 @@ def test_merging_changes_neither_of_the_two(a: Row, b: Row, preset: str, postpon
     before = (tuple(a), tuple(b))
     merge(a, b, PRESETS[preset], postpone_max)
     assert (tuple(a), tuple(b)) == before
+
+
+@pytest.mark.parametrize(
+    ("priority", "date", "expected"),
+    [
+        (50, NOW + 100, (50, NOW + 100, 3)),
+        (200, NOW, (50, NOW + 100, 3)),
+        (50, NOW + 200, (50, NOW + 200, 9)),
+        (7, NOW + 100, (7, NOW + 100, 9)),
+        (7, NOW + 200, (7, NOW + 200, 9)),
+        (200, NOW + 200, (50, NOW + 200, 40)),
+        (7, NOW, (7, NOW + 100, 40)),
+    ],
+)
+def test_who_keeps_priority_and_date_keeps_the_place(priority: int, date: int, expected: tuple[int, int, int]) -> None:
+    """The place of the entry, that of the put when it has both, and else behind all others (M4)."""
+    old, new = row(50, NOW + 100, at=3), row(priority, date, at=9)._replace(at=40)
+    merged = merge(old, new, PRESETS["merge"], None)
+    assert (*place(merged.primary), turn_of(merged.primary)) == expected

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from journal.core import effects as fx
 from journal.core.events import Event, Where, events_of
+from journal.core.keys import PRIMARY_BYTES
 from journal.core.puts import SMALL_BYTES, puts_decoder
 from journal.core.record import decode, encoder, payload
 from journal.core.rows import encode_row, pack_data
@@ -87,7 +88,7 @@ def test_fields_of_every_kind_of_entry(key: Any, owner: bytes) -> None:
 def test_it_ends_before_any_other_change() -> None:
     """What it does not know is left to who knows it."""
     before = log(put(1), put(2))
-    for other in (fx.Delete(b"p" * 26, "a"), fx.Retry(b"n", *put(3)), fx.Group([[1, *put(4)]])):
+    for other in (fx.Delete(b"p" * PRIMARY_BYTES, "a"), fx.Retry(b"n", *put(3)), fx.Group([[1, *put(4)]])):
         buffer = log(put(1), put(2), other, put(5))
         assert read(buffer)[:2] == (len(before), FIRST + 2)
         assert read(buffer)[2] == one_by_one(before)

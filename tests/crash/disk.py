@@ -8,6 +8,7 @@ among what it offers. A write through an O_DSYNC handle makes its own pages dura
 from __future__ import annotations
 
 import os.path
+from collections.abc import Callable
 
 from tests.crash import events as ev
 from tests.crash.names import Names, Node
@@ -19,8 +20,10 @@ class Disk:
 
     ROOT: Node = 0
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, is_lost: Callable[[], bool] = lambda: True) -> None:
         self.root = root
+        self._is_lost = is_lost
+        """Asked for each page of a sync that failed: was it dropped, or written before the error came?"""
         self.names = Names()
         self.names.add_directory(self.ROOT)
         self.files: dict[Node, File] = {}
@@ -53,6 +56,8 @@ class Disk:
                 self._begin_sync(call, handle)
             case ev.SyncEnded(call):
                 return self._end_sync(call)
+            case ev.SyncFailed(call):
+                return self._fail_sync(call)
             case ev.Resized(handle, size):
                 self._file(handle).resize(size, self.time)
                 return True
@@ -145,6 +150,14 @@ class Disk:
         node = self._opened[handle][0]
         covered = self.files[node].covered() if node in self.files else list(self.names.pending)
         self._syncs[call] = (node, covered)
+
+    def _fail_sync(self, call: int) -> bool:
+        node, covered = self._syncs.pop(call)
+        if node in self.files:
+            self.files[node].lose(covered[0], self._is_lost)  # type: ignore[index]
+        else:
+            self.names.lose(covered)  # type: ignore[arg-type]
+        return True
 
     def _end_sync(self, call: int) -> bool:
         node, covered = self._syncs.pop(call)

@@ -3,7 +3,8 @@ What a traced program asked of the kernel, as far as a disk can tell.
 
 The events of one recording form a list in the order in which they happened. A write is *pending* from its `WriteBegun` on (the kernel
 may put any part of it on the disk from then), and a sync has done its work only at its `SyncEnded`, for the writes that had ended before
-its `SyncBegun`. Calls that failed have no event: they changed nothing. A call cut short by the end of the program has begun and never ends.
+its `SyncBegun`. Calls that failed have no event, since they changed nothing; but a sync that failed may have lost what it covered. A call
+cut short by the end of the program has begun and never ends.
 
 A handle is an open file description: `dup` keeps it, opening the same path twice gives two.
 """
@@ -52,6 +53,13 @@ class SyncBegun:
 @dataclass(frozen=True, slots=True)
 class SyncEnded:
     """That sync returned success."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailed:
+    """That sync returned an error: what it covered may be dropped, and no later sync writes it."""
 
     call: int
 
@@ -120,6 +128,6 @@ class Marked:
 
 
 Event = (
-    Opened | WriteBegun | WriteEnded | SyncBegun | SyncEnded | Resized | Allocated | Zeroed
+    Opened | WriteBegun | WriteEnded | SyncBegun | SyncEnded | SyncFailed | Resized | Allocated | Zeroed
     | Renamed | Linked | Unlinked | MadeDirectory | Marked
 )  # fmt: skip

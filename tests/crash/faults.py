@@ -1,5 +1,5 @@
 """
-The k-th system call fails, for k = 1, 2, … until a run is clean.
+The k-th system call fails, for k = 1, 2, … until a run is clean; and after a sync that failed the power goes (`losses`).
 
 A stubborn workload goes on through the errors; afterwards a shadow on a healthy store follows what it was told, and what is found after a
 reopen without faults must be the same. `fdatasync`, `fsync`, `pwrite64`, `ftruncate` and `rename` fail with EIO and ENOSPC (once, or for
@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+from tests.crash import losses
 from tests.crash.campaign import PROJECT, Progress, Violation, child_environment, keep
 from tests.crash.dump import difference, dump
 from tests.crash.marks import read_marks
@@ -26,6 +28,7 @@ from tests.crash.stubborn import AGAIN, Shadow
 
 CALLS = 25
 SYSCALLS = ("fdatasync", "fsync", "pwrite64", "ftruncate", "rename")
+LOSSES = "losses"
 AWHILE = 20
 RESTARTS = 3
 
@@ -149,7 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="a fault such as fdatasync:EIO, pwrite64:ENOSPC+ or pwrite64:SHORT; may be repeated",
+        help=f"a fault such as fdatasync:EIO, pwrite64:ENOSPC+ or pwrite64:SHORT, or {LOSSES}; may be repeated",
     )
     parser.add_argument("--first", type=int, default=1, help="the first k")
     parser.add_argument("--last", type=int, default=10_000, help="the last k, if no run is clean before")
@@ -162,7 +165,10 @@ def main(given: argparse.Namespace) -> int:
         print(f"faults: only short writes, {why}")
         faults = tuple(fault for fault in faults if fault == SHORT)
     broken = 0
-    for violation in campaign(faults, given.seed, given.first, given.last, given.step):
+    found: Iterable[Violation] = campaign(faults, given.seed, given.first, given.last, given.step)
+    if why is None and (not given.only or LOSSES in given.only):
+        found = chain(found, losses.campaign(given.step, given.first, given.last))
+    for violation in found:
         print(violation, flush=True)
         broken += 1
     return 1 if broken else 0

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.crash.points import find
@@ -135,6 +136,30 @@ def trust_torn_records() -> None:
     replace("journal.core.record:crc32", make)
 
 
+def never_shield() -> None:
+    """Interrupts come anywhere, also where a lock is given up and taken again inside of a block that holds it."""
+    from journal import shield
+
+    find("journal.shield:shield_up")
+    shield._main = None
+
+
+def take_failed_syncs_for_a_full_disk(file: str) -> None:
+    """A failed sync of such a file is an error that changed nothing: the next one is believed."""
+    from journal.errors import StoreFailed, StoreFull
+
+    def make(real: Any) -> Any:
+        def sync(self: Any) -> None:
+            try:
+                real(self)
+            except StoreFailed as error:
+                raise StoreFull(str(error)) if self.path.name == file else error from error
+
+        return sync
+
+    replace("journal.engine.lmdbfile:LmdbFile.sync", make)
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """How the engine is broken, and the campaign that must notice."""
@@ -156,6 +181,11 @@ MUTANTS: dict[str, Mutant] = {
     "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
     "compact-others-first": Mutant(compact_others_first, "power", seed=6),
     "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=25),
+    "no-shield": Mutant(never_shield, "interrupt"),
+    "failed-sync-of-rows-is-full": Mutant(partial(take_failed_syncs_for_a_full_disk, "rows.mdb"), "losses", seed=32),
+    "failed-sync-of-the-catalog-is-full": Mutant(
+        partial(take_failed_syncs_for_a_full_disk, "catalog.mdb"), "losses", seed=24
+    ),
 }
 
 
@@ -166,12 +196,16 @@ def install(name: str) -> None:
 
 def is_caught(name: str, seed: int, states: int, cycles: int) -> str | None:
     """Let the campaign loose on a mutant; what it found, or None when it noticed nothing."""
-    from tests.crash import kill, power  # they know the names of the mutants
+    from tests.crash import interrupt, kill, losses, power  # they know the names of the mutants
 
     mutant = MUTANTS[name]
     seed += mutant.seed
-    if mutant.campaign == "power":
+    if mutant.campaign == "losses":
+        violation = next(losses.campaign(1, seed, losses.K_MAX, name), None)
+    elif mutant.campaign == "power":
         _seen, violation = power.campaign(states, seed, mutant.durability, name)
+    elif mutant.campaign == "interrupt":
+        _seen, violation = interrupt.campaign(400, seed, name)
     else:
         _seen, violation = kill.campaign(cycles, seed, mutant=name)
     return None if violation is None else violation.what
@@ -190,7 +224,7 @@ def main(given: argparse.Namespace) -> int:
 
     why, missed = strace_missing(), []
     for name in given.only or MUTANTS:
-        if MUTANTS[name].campaign == "power" and why is not None:
+        if MUTANTS[name].campaign in ("power", "losses") and why is not None:
             print(f"mutants: {name} skipped, {why}")
             continue
         found = is_caught(name, given.seed, given.states, given.cycles)

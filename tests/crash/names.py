@@ -4,6 +4,7 @@ Directories on a disk: the durable names, and the operations on names that are s
 N1  Names (create, rename, unlink, mkdir) are durable after fsync of their directory. Before that any of them may be there or not,
     in any combination: a file's own fsync may bring its name along (ext4 does) or not (POSIX does not promise it).
 N2  One operation is all or nothing, also a rename from one directory to another (durable when both are synced).
+N3  After a failed fsync of their directory no later one makes them durable: they may be there or not, for good.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 Node = int  # the number of a file or directory, as an inode
+NEVER: Node = -1  # what is never synced
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +45,11 @@ class Names:
             change.waits_for.discard(directory)
         while self.pending and not self.pending[0].waits_for:
             enact(self.durable, self.pending.pop(0).changes)
+
+    def lose(self, covered: list[NameChange]) -> None:
+        """fsync of a directory failed (N3)."""
+        for change in covered:
+            change.waits_for.add(NEVER)
 
     def optional(self) -> list[NameChange]:
         """The operations that a power cut may undo."""

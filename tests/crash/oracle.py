@@ -90,8 +90,8 @@ def _follow(pages: journal.Journal) -> None:
 def verify(path: Path) -> str | None:
     """What LMDB's own verifier finds in the files of a closed store (O2)."""
     for file in sorted(path.rglob("*.mdb")):
-        if file.name == "spare.mdb":
-            continue  # room for a coming generation: nothing reads it, and it may be wiped
+        if file.name in ("spare.mdb", "new.mdb"):
+            continue  # room for a coming generation, which may be wiped, or what was never finished: nothing reads it
         if problems := lmdb.verify.verify(str(file)):
             return f"lmdb verify {file.relative_to(path)}: {problems[:3]}"
     return None

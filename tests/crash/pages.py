@@ -6,11 +6,14 @@ P1  A page (4096 bytes) on the disk is one of its versions: the durable one or a
 P2  A sync makes durable what had been written before it began, and the size that goes with it.
 P3  A size that grew is one more pending thing. A page beyond the size that made it to the disk does not exist; a size without its pages
     reads as zeros. A shrink that did not make it to the disk hides all that was written to the cut pages after it.
+P4  A page that a failed sync lost is clean: the program sees what it wrote, the disk has what was there before, and no later sync writes
+    it. Any later write to it, also of the same bytes, makes all of it pending again.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -56,6 +59,7 @@ class File:
         self.pending: set[int] = set()  # pages with more than one version
         self.sizes: list[Size] = [Size(0, 0)]  # the first one is durable
         self.digest = 0  # of the durable pages
+        self.lost: dict[int, bytes] = {}  # what the program sees of pages that a failed sync lost (P4)
 
     @property
     def size(self) -> int:
@@ -84,7 +88,7 @@ class File:
             low, high = max(offset, begin), min(end, begin + PAGE)
             old = self.seen(number)
             new = old[: low - begin] + data[low - offset : high - offset] + old[high - begin :]
-            if new != old:  # rewriting the same bytes (as zeros over a new file's zeros) makes no new state
+            if new != old or number in self.lost:  # zeros over a new file's zeros make no new state
                 made.append(self._add(number, new, time, is_written))
         if end > self.size:
             self.sizes.append(Size(end, time, is_written))
@@ -93,10 +97,13 @@ class File:
 
     def seen(self, number: int) -> bytes:
         """What the program sees in a page."""
+        if number in self.lost:
+            return self.lost[number]
         versions = self.pages.get(number)
         return versions[-1].data if versions else ZEROS
 
     def _add(self, number: int, data: bytes, time: int, is_written: bool, after_shrink: int = 0) -> Version:
+        self.lost.pop(number, None)
         versions = self.pages.setdefault(number, [])
         if not versions:
             versions.append(Version(number, ZEROS, 0))
@@ -130,6 +137,19 @@ class File:
         """What a sync that begins now will make durable (P2)."""
         pages = {number: _last_written(self.pages[number]) for number in self.pending}
         return pages, _last_written(self.sizes)
+
+    def lose(self, pages: dict[int, Version], is_lost: Callable[[], bool]) -> None:
+        """A sync failed (P4): of what it covered some pages were written, and the others never will be."""
+        lost = {number: version for number, version in pages.items() if is_lost()}
+        self.settle({number: version for number, version in pages.items() if number not in lost}, self.sizes[0])
+        for number, version in lost.items():
+            versions = self.pages[number]
+            if version not in versions[1:]:
+                continue
+            del versions[1 : versions.index(version) + 1]
+            if len(versions) == 1:
+                self.pending.discard(number)
+                self.lost[number] = version.data
 
     def settle(self, pages: dict[int, Version], size: Size) -> None:
         """A sync ended: what it covered is durable, what came later is still pending."""

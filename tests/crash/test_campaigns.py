@@ -52,6 +52,12 @@ def test_failing_system_call_is_survived(fault: str) -> None:
     run("faults", "--only", fault, "--last", "9", "--step", "3")
 
 
+def test_lost_sync_loses_nothing_that_was_answered() -> None:
+    """A sync fails, its pages are gone, the power goes: what was acknowledged is there."""
+    skip_without_strace()
+    assert "after a sync that was lost" in run("faults", "--only", "losses", "--first", "33", "--last", "34")
+
+
 def test_short_write_is_completed() -> None:
     """A pwrite that takes half of its bytes is no error."""
     run("faults", "--only", "pwrite64:SHORT", "--last", "9", "--step", "3")
@@ -73,3 +79,13 @@ def test_twins_collide() -> None:
     mmh3 = pytest.importorskip("mmh3")
     key = b"two blocks of sixteen bytes each"
     assert twin(key) != key and mmh3.mmh3_x64_128_digest(twin(key)) == mmh3.mmh3_x64_128_digest(key)
+
+
+def test_an_interrupted_program_goes_on() -> None:
+    """Ctrl-C at any moment of any verb: the call has happened or not, everybody else goes on."""
+    assert "every store was whole" in run("interrupt", "--interrupts", "20", "--seed", "41")
+
+
+def test_interrupts_without_the_shield_are_noticed() -> None:
+    """The harness sees an engine that gives a lock up for another thread."""
+    assert "caught" in run("mutants", "--only", "no-shield")

@@ -104,6 +104,38 @@ def test_sync_covers_only_what_ended_before_it_began() -> None:
     assert len(contents(states(*READY, *begun))) == 2
 
 
+def test_pages_of_a_failed_sync_are_lost_until_they_are_written_again() -> None:
+    """The program sees them, and no later sync makes them durable; a write to them does, of the same bytes too."""
+    failed = [*written(4, 1, 0, b"new"), ev.SyncBegun(5, 1), ev.SyncFailed(5)]
+    assert contents(states(*READY, *failed, *synced(6, 1))) == {b"o" * 2 * PAGE}
+    again = contents(states(*READY, *failed, *written(6, 1, 1, b"ew"), *synced(7, 1)))
+    assert again == {b"new" + b"o" * (2 * PAGE - 3)}
+    late = [
+        *written(4, 1, 0, b"new"),
+        ev.SyncBegun(5, 1),
+        *written(6, 1, PAGE, b"late"),
+        ev.SyncFailed(5),
+        *synced(7, 1),
+    ]
+    assert contents(states(*READY, *late)) == {b"o" * PAGE + b"late" + b"o" * (PAGE - 4)}
+
+
+def test_a_failed_sync_may_have_written_before_its_error() -> None:
+    """Then its pages are durable."""
+    disk = Disk(ROOT, lambda: False)
+    for event in [*READY, *written(4, 1, 0, b"new"), ev.SyncBegun(5, 1), ev.SyncFailed(5)]:
+        disk.apply(event)
+    found = enumerate_states(disk, random.Random(1), 10)
+    assert contents(found) == {b"new" + b"o" * (2 * PAGE - 3)}
+
+
+def test_names_of_a_failed_sync_may_be_gone_for_good() -> None:
+    """No later sync of the directory makes them durable."""
+    failed = [ev.SyncBegun(4, 100), ev.SyncFailed(4), *synced(5, 100)]
+    assert {state.files.keys() >= {"b"} for state in states(*READY, opened(2, "/r/b"), *failed)} == {True, False}
+    assert {state.files.keys() >= {"b"} for state in states(*READY, opened(2, "/r/b"), *synced(5, 100))} == {True}
+
+
 def test_sync_that_has_not_returned_covers_nothing() -> None:
     """Between begin and end of a sync everything is still open."""
     assert len(contents(states(*READY, *written(4, 1, 0, b"n"), ev.SyncBegun(5, 1)))) == 2

@@ -51,7 +51,7 @@ class _Reader:
         steps: list[tuple[int, int, Callable[[], None]]] = []
         self._adopt(recorded, steps)
         for number, call in enumerate(recorded):
-            if call.name in _AT_BEGIN and not call.is_failed:
+            if call.name in _AT_BEGIN and (not call.is_failed or call.name in _SYNCS):
                 steps.append((call.begun, 0, lambda call=call, number=number: _AT_BEGIN[call.name](self, call, number)))
             elif call.name in _AT_END and call.result is not None and not call.is_failed:
                 assert call.ended is not None
@@ -131,7 +131,7 @@ class _Reader:
         if (handle := self._handle(call)) is not None and handle.path != self.marks:
             self._emit(call.begun, ev.SyncBegun(number, handle.number))
             if call.ended is not None:
-                self._emit(call.ended, ev.SyncEnded(number), 1)
+                self._emit(call.ended, ev.SyncFailed(number) if call.is_failed else ev.SyncEnded(number), 1)
 
     # -- calls whose effect is there when they return ----------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class _Reader:
         if call.name == "openat":
             directory, name, flags = given[0], given[1], given[2]
         path, words = self._path(name, directory), set(flags.split("|"))
-        if not self._is_watched(path) and path != self.marks:
+        if (not self._is_watched(path) and path != self.marks) or "O_TMPFILE" in words:  # a file that nobody ever finds
             self._table(call).pop(call.result, None)  # type: ignore[arg-type]
             return
         self.handles += 1
@@ -236,9 +236,10 @@ def _written(call: Call) -> tuple[bytes, int | None]:
     return data, int(given[3]) if call.name in ("pwrite64", "pwritev", "pwritev2") else None
 
 
+_SYNCS = ("fsync", "fdatasync")
 _AT_BEGIN: dict[str, Callable[[_Reader, Call, int], None]] = {
     **dict.fromkeys(["write", "pwrite64", "writev", "pwritev", "pwritev2"], _Reader._write),
-    **dict.fromkeys(["fsync", "fdatasync"], _Reader._sync),
+    **dict.fromkeys(_SYNCS, _Reader._sync),
     "close": _Reader._close,
 }
 _AT_END: dict[str, Callable[[_Reader, Call], None]] = {

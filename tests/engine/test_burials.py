@@ -41,7 +41,6 @@ def test_they_come_in_the_order_of_burial(pages: journal.Journal) -> None:
 
 def test_in_pages(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, however many fit; what is let go meanwhile is left out."""
-    monkeypatch.setattr(burials, "KEYS", 2)
     monkeypatch.setattr(burials, "ROWS", 2)
     first = pages.buried(prefix="mail-", limit=3)
     assert keys(first) == ["mail-2", "mail-0", "mail-3"] and first.has_more

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import journal
+from journal.core.keys import PRIMARY_BYTES
 from journal.engine import copied
 from journal.engine.lmdbfile import peeked_keys
 
@@ -38,7 +39,7 @@ def test_parts_are_of_about_the_same_size(pages: journal.Journal) -> None:
     pages.rotate()
     pages.put_many([journal.Put(f"b{n}", n, priority=2, process_date=1_800_000_000_000 + n) for n in range(4000)])
     with pages.snapshot() as shot:
-        assert peeked_keys(Path(shot.parts(1)[0].copies[0].path), 26, 1000)
+        assert peeked_keys(Path(shot.parts(1)[0].copies[0].path), PRIMARY_BYTES, 1000)
         for count in (2, 5):
             found = sizes(shot, count)
             assert len(found) == count and max(found) < 2 * shot.size / count

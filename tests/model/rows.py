@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from journal.core.buckets import Range
@@ -29,14 +31,20 @@ class Row:
     deadline: int = 0
     token: int = 0
     successor: Row | None = None
+    turn: int = 0
+    """Where in the log it got its place."""
 
     @property
     def place(self) -> tuple[int, int]:
         return self.priority, self.date
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.priority, self.date, self.turn
 
-def merged(old: Row, new: Row, preset: str = "merge") -> Row:
-    """Seed 004's table and the presets beside it, with the cap on postponing."""
+
+def merged(old: Row, new: Row, turn: int, preset: str = "merge") -> Row:
+    """Seed 004's table and the presets beside it, with the cap on postponing; `turn` is that of this change."""
     if preset == "keep":
         return replace(old, accepted=max(old.accepted, new.accepted))
     insertion = new.insertion if preset == "replace" else old.insertion
@@ -44,10 +52,12 @@ def merged(old: Row, new: Row, preset: str = "merge") -> Row:
     if date > old.date:
         date = max(old.date, min(date, insertion + POSTPONE_MAX))
     expiration = 0 if 0 in (old.expiration, new.expiration) else max(old.expiration, new.expiration)
+    place = new.priority if preset == "replace" else min(old.priority, new.priority), date
     return replace(
         old,
         data=new.data,
-        priority=new.priority if preset == "replace" else min(old.priority, new.priority),
+        priority=place[0],
+        turn=old.turn if place == old.place else new.turn if place == new.place else turn,
         date=date,
         insertion=insertion,
         expiration=new.expiration if preset == "replace" else expiration,
@@ -67,8 +77,11 @@ class Model:
     preset: str = "merge"
     pauses: int = 0
     """How often it was paused since it was resumed."""
+    turns: Iterator[int] = field(default_factory=lambda: count(1))
+    """As the log's offsets do, they grow with each change."""
 
     def put(self, new: Row) -> str:
+        new.turn = next(self.turns)
         row = self.rows.get(new.key)
         if row is None:
             self.rows[new.key] = new
@@ -79,16 +92,16 @@ class Model:
         if self.preset == "keep" and (row.successor is not None or not row.token):
             return "ignored"
         if not row.token:
-            self.rows[new.key] = merged(row, new, self.preset)
+            self.rows[new.key] = merged(row, new, new.turn, self.preset)
             return "merged"
-        row.successor = new if row.successor is None else merged(row.successor, new, self.preset)
+        row.successor = new if row.successor is None else merged(row.successor, new, new.turn, self.preset)
         return "queued"
 
     def due(self, now: int, part: Range | None = None) -> list[Row]:
-        """Whom a claim may get, in order of work; equals in place are equals."""
+        """Whom a claim gets, in order of work."""
         if self.pauses:
             return []
-        waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.place)
+        waiting = sorted((r for r in self.rows.values() if not r.token and r.date <= now), key=lambda r: r.order)
         if part is not None:
             waiting = [r for r in waiting if sum(key_bytes(r.key)) % MURMURS in part]
         return [r for r in waiting if r.priority < 200] or waiting
@@ -101,7 +114,7 @@ class Model:
         if 0 < row.expiration <= now:
             self.rows[row.key] = successor
         else:
-            self.rows[row.key] = replace(merged(row, successor, self.preset), timeouts=row.timeouts)
+            self.rows[row.key] = replace(merged(row, successor, next(self.turns), self.preset), timeouts=row.timeouts)
 
     def finish(self, row: Row) -> None:
         """The entry is gone; its successor takes its place."""

@@ -23,7 +23,7 @@ def block(*rows: dict[str, Any]) -> Made:
     made = Made([], [], {})
     for n, row in enumerate(rows):
         key: UserKey = row.get("key", f"k{n}")
-        primary = primary_key(row.get("priority", 100), row.get("date", NOW), murmur(key_bytes(key), 0) + b"\0")
+        primary = primary_key(row.get("priority", 100), row.get("date", NOW), n, murmur(key_bytes(key), 0) + b"\0")
         stored = Row(
             primary,
             row.get("insertion", NOW),

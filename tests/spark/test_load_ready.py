@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import sys
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import journal
-from journal.core.readyblocks import HEAD, shape_of
+from journal.core.keys import SLOT_AT, TURN_AT
+from journal.core.readyblocks import FRONT, HEAD, shape_of
 from journal.loads import SealedPart, decode_block, encode_block
 from tests.engine.helpers import collide
 from tests.engine.loads import NOW, counts, log_size, many, shown
@@ -144,6 +146,24 @@ def test_few_or_many(store: journal.Store, pages: journal.Journal, parts: Parts,
         assert again.check() == []
 
 
+@pytest.mark.parametrize("has_dates", [False, True])
+def test_rows_of_one_date_keep_their_order(pages: journal.Journal, parts: Parts, has_dates: bool) -> None:
+    """That of the parts, then that of the rows in a part, however many blocks it has; behind what was put before."""
+    pages.put("first", priority=3)
+    rows, blocks, some = [], [], random.Random(5)
+    for number in range(4):
+        block = [(f"{number}-{n}", some.choice([3, 5]), NOW - some.choice([0, 2, 9]) * has_dates) for n in range(300)]
+        keys, priorities, dates = zip(*block, strict=True)
+        more = {"process_date": pa.array(dates, pa.int64())} if has_dates else {}
+        blocks.append(ready({"key": list(keys), "priority": pa.array(priorities, pa.int16()), **more}))
+        rows += block
+    loaded = pages.load([parts.sealed(*blocks[:2]), parts.sealed(*blocks[2:])])
+    assert counts(loaded) == {"inserted": 1200} and parts.ways == ["ReadyLoad"]
+    pages.put("last", priority=3)
+    expected = sorted([("first", 3, NOW), *rows, ("last", 3, NOW)], key=lambda row: row[1:])
+    assert [lease.key for lease in pages.claim_many(2000)] == [row[0] for row in expected]
+
+
 def test_merged_journals_and_old_values(store: journal.Store, parts: Parts) -> None:
     """Records of merged journals have their name, and a log that keeps old values has none of new keys."""
     for name, options in (("one", {"merged": True}), ("two", {"merged": True}), ("old", {"log_old": True})):
@@ -236,15 +256,16 @@ BLOCK = ready(
 )
 SHAPE = shape_of(BLOCK)
 ROW = SHAPE.body + 5
-ENTRY = ROW + 28 + SHAPE.header
+ENTRY = ROW + FRONT + SHAPE.header
 """Where the first row and its entry are."""
 HARMLESS = {
-    "hash": changed(changed(BLOCK, SHAPE.primaries + 9, bytes(16)), ROW + 11, bytes(16)),
+    "hash": changed(changed(BLOCK, SHAPE.primaries + SLOT_AT, bytes(16)), ROW + 2 + SLOT_AT, bytes(16)),
     "order": changed(BLOCK, SHAPE.primaries, b"\xff"),
     "checksum": changed(BLOCK, ENTRY, b"abcd"),
     "at": changed(BLOCK, ENTRY + 28, b"abcdefgh"),
+    "turn": changed(BLOCK, ROW + 2 + TURN_AT, b"abcdefgh"),
     "version": changed(BLOCK, ENTRY + 36, b"abcde"),
-    "msgpack header": changed(BLOCK, ROW + 28, b"\x00\x00"),
+    "msgpack header": changed(BLOCK, ROW + FRONT, b"\x00\x00"),
 }
 """What is made anew: of such a block the rows are good."""
 REFUSED = {

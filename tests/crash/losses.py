@@ -1,0 +1,188 @@
+"""
+The k-th sync of a thread fails with EIO, the kernel drops what it should have written, and then the power goes.
+
+The part of the fault campaign that looks at the disk. The program (`chores`) runs under strace, which records it and lets one sync fail. A
+model of the disk (`disk`) has then lost the pages of that sync: the program still sees them, no later sync writes them. At each mark from
+there on, and at the end, the states that a power cut may leave are opened and compared with what was acknowledged.
+
+L1  What is found is the state after the last answered step, or after the one that was under way.
+L2  What the process left in the operating system opens, too, and is such a state: a kill comes instead of the power cut.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.crash import events as ev
+from tests.crash.campaign import PROJECT, Progress, Violation, child_environment, keep
+from tests.crash.chores import PASSED, Chores
+from tests.crash.disk import Disk
+from tests.crash.dump import difference
+from tests.crash.marks import Mark, read_marks
+from tests.crash.oracle import verify
+from tests.crash.power import load_image
+from tests.crash.scratch import empty, scratch
+from tests.crash.states import State, enumerate_states
+from tests.crash.strace import read_lines, strace_command
+from tests.crash.trace import parse
+
+KINDS = (("fdatasync", "caller"), ("fsync", "caller"), ("fdatasync", "keeper"), ("fsync", "keeper"))
+"""Which system call fails, and of whom it does not."""
+SHARES = (1.0, 0.0, 0.5)
+"""How many pages of that sync are lost: all, none (the error came afterwards), or some."""
+PER_MOMENT = 3
+K_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Which sync fails: the k-th of this system call of the keeper, or of the caller."""
+
+    syscall: str
+    spared: str
+    is_merged: bool
+    k: int
+
+    def __str__(self) -> str:
+        whose = "caller" if self.spared == "keeper" else "keeper"
+        return f"{self.syscall} {self.k} of the {whose}{', merged' if self.is_merged else ''}"
+
+    def command(self, place: Path, mutant: str | None) -> list[str]:
+        """The program's."""
+        store, marks = place / "root" / "store", place / "marks"
+        options = ["--marks", str(marks), "--spare", self.spared, *(["--merged"] if self.is_merged else [])]
+        options += ["--mutant", mutant] if mutant else []
+        return [sys.executable, "-m", "tests.crash.chores", str(store), *options]
+
+    def strace(self, out: Path) -> list[str]:
+        return strace_command(out, "-e", f"inject={self.syscall}:error=EIO:when={self.k}")
+
+
+def prepare(image: Path, *, is_merged: bool) -> None:
+    """A store that is closed, with the journal declared."""
+    Chores(image, is_merged=is_merged).store.close()
+
+
+def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> tuple[bool, int, str | None]:
+    """One program with one failed sync: whether there was one, how many states were opened, and what is wrong with one of them."""
+    root = empty(place) / "root"
+    shutil.copytree(image, root / "store")
+    loaded = load_image(root)
+    done = subprocess.run(
+        [*loss.strace(place / "trace"), *loss.command(place, mutant)],
+        cwd=PROJECT, env=child_environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return True, 0, f"the program ended with {done.returncode}: {done.stderr[-2500:]}"
+    events = parse(read_lines(place / "trace"), root=str(root), cwd=str(PROJECT), marks=str(place / "marks"))
+    if not any(isinstance(event, ev.SyncFailed) for event in events):
+        return False, 0, None
+    marks = read_marks(place / "marks")
+    # L2, on a copy: it is compared with below, as what became of the last step.
+    shutil.copytree(root / "store", place / "killed")
+    last, problem = opened(place / "killed", loss)
+    if problem is not None:
+        return True, 1, f"as a kill leaves it: {problem}"
+    states = 1
+    for seen, state in cuts(events, str(root), loaded, loss):
+        states += 1
+        state.write(empty(place / "state"))
+        found, problem = opened(place / "state" / "store", loss)
+        if problem := problem or misfit(found, marks, seen, last):
+            told = [f"{mark.number} {mark.level} {mark.answer[:160]}" for mark in marks if mark.level != "done"]
+            return True, states, f"{state.label}, after {seen} marks: {problem}\nsteps that failed: {told}"
+    problem = misfit(last, marks, len(marks), last)
+    return True, states, problem and f"as a kill leaves it: {problem}"
+
+
+def cuts(events: list[ev.Event], root: str, image: dict[str, bytes | None], loss: Loss) -> Iterator[tuple[int, State]]:
+    """The states that a power cut may leave after the sync that failed, with the number of marks by then."""
+    for share in SHARES:
+        chance = random.Random(f"{loss}:{share}")
+        disk = Disk(root, lambda chance=chance, share=share: chance.random() < share)  # type: ignore[misc]
+        for path, data in image.items():
+            disk.load(path, data)
+        marks, is_lost = 0, False
+        for place, event in enumerate(events):
+            disk.apply(event)
+            marks += isinstance(event, ev.Marked)
+            is_lost = is_lost or isinstance(event, ev.SyncFailed)
+            is_moment = isinstance(event, ev.Marked | ev.SyncFailed) or place == len(events) - 1
+            if is_lost and is_moment:
+                for state in enumerate_states(disk, chance, PER_MOMENT):
+                    yield marks, state
+
+
+def opened(path: Path, loss: Loss) -> tuple[list[str], str | None]:
+    """What a store shows that is opened as it was left; or why it cannot be, or does not work."""
+    try:
+        chores = Chores(path, is_merged=loss.is_merged)
+        try:
+            found = chores.shown()
+            if problems := chores.store.check():
+                return found, f"check(): {problems[:3]}"
+            chores.pages.put("probe", priority=0, process_date=1, insertion_date=1)
+            lease = chores.pages.claim()
+            if lease is None or lease.key != "probe":
+                return found, f"a put in front of all others was not the next claimed: {lease}"
+            lease.done()
+            chores.pages.rotate()
+            if problems := chores.store.check():
+                return found, f"check() after a rotation: {problems[:3]}"
+        finally:
+            chores.store.close()
+        return found, verify(path)
+    except Exception as error:  # noqa: BLE001 - whatever comes out of a recovery is a finding
+        return [], f"{type(error).__name__}: {error}"
+
+
+def misfit(found: list[str], marks: list[Mark], seen: int, last: list[str]) -> str | None:
+    """What is wrong with what was found, given the answers by then (L1)."""
+    answered = [mark for mark in marks[:seen] if mark.level != "unknown"]
+    under_way = [mark.dump for mark in marks[seen : seen + 1] if mark.level != "unknown"] or [last]
+    before = answered[-1].dump if answered else last
+    for expected in (before, *under_way):
+        if is_like(found, expected, before):
+            return None
+    return f"not what was there after step {answered[-1].number if answered else 0}:\n{difference(before, found)}"
+
+
+def is_like(found: list[str], expected: list[str], before: list[str]) -> bool:
+    """The same but for feed consumers, which may stand further on: acknowledgements are written at any time."""
+    (rows, feeds), (others, _), (_, known) = (
+        ([line for line in lines if not line.startswith("feed ")], [line for line in lines if line.startswith("feed ")])
+        for lines in (found, expected, before)
+    )
+    return (
+        rows == others and len(feeds) >= len(known) and all(new >= old for new, old in zip(feeds, known, strict=False))
+    )
+
+
+def campaign(step: int, first: int, last: int, mutant: str | None = None) -> Iterator[Violation]:
+    """Every sync of the keeper and of the caller, in both kinds of journals; one violation for each kind of loss."""
+    progress, runs, states = Progress("faults, losses"), 0, 0
+    with scratch("losses") as place:
+        for is_merged in (False, True):
+            image = place / f"image-{is_merged}"
+            prepare(image, is_merged=is_merged)
+            for syscall, spared in KINDS:
+                for k in range(first + (PASSED if spared == "keeper" else 0), min(last, K_MAX) + 1, step):
+                    loss = Loss(syscall, spared, is_merged, k)
+                    is_met, count, problem = one_run(loss, image, place / "run", mutant)
+                    runs, states = runs + 1, states + count
+                    progress.tell(f"{runs} runs, {states} states, {loss}")
+                    if problem is not None:
+                        passed = PASSED if spared == "keeper" else 0
+                        again = f"python -m tests.crash faults --only losses --first {k - passed} --last {k}"
+                        evidence = keep(place / "run", "losses")
+                        yield Violation(f"{loss} was lost: {problem}", f"{again}; evidence in {evidence}")
+                        break
+                    if not is_met:
+                        break
+    progress.tell(f"{runs} runs, {states} states after a sync that was lost", is_last=True)

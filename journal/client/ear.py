@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from journal.client.clocks import Clocks
-from journal.client.heartbeat import Heart, wall_ms
+from journal.client.heartbeat import Heart, steady_ms
 from journal.client.listening import Listening
 from journal.net.watch import Poll
 from journal.shield import SHIELD, give_way, look_up_s
@@ -67,11 +67,19 @@ class FarTime:
 
     def now(self) -> int:
         """In ms since the epoch."""
-        return self._clocks.theirs(wall_ms())
+        return self._clocks.theirs(steady_ms())
 
-    def until(self, ms: int) -> float:
-        """Seconds of waiting."""
-        return max(0, ms - self.now()) / 1000
+    def running(self) -> int:
+        """Our own steady clock in ms."""
+        return int(steady_ms())
+
+    def running_at(self, date: int) -> int:
+        """What `running` shows when a date comes there."""
+        return self._clocks.ours(date)
+
+    def until_running(self, ms: int) -> float:
+        """Seconds of waiting until `running` shows that."""
+        return max(0.0, ms - steady_ms()) / 1000
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Nobody moves it."""

@@ -28,12 +28,17 @@ def wall_ms() -> float:
     return time.time_ns() / 1_000_000
 
 
+def steady_ms() -> float:
+    """What nobody sets."""
+    return time.monotonic_ns() / 1_000_000
+
+
 @shielded
 class Heart:
     """The heartbeat of a link."""
 
     def __init__(self, link: Link) -> None:
-        self.clocks = Clocks()
+        self.clocks = Clocks(time.time_ns() / 1_000_000, steady_ms())
         self.link = link
         self._after_fork_in_child()
         link.on_fork.append(self._after_fork_in_child)
@@ -46,10 +51,10 @@ class Heart:
 
     def beat(self, timeout_ms: int = TIMEOUT_MS) -> None:
         """One PING (P2)."""
-        sent = wall_ms()
+        sent, steady_sent = wall_ms(), steady_ms()
         call = self.clocks.ping(int(sent))
         answer = call.read(self.link.ask(call, timeout_ms))
-        self.clocks.pong(sent, answer, wall_ms())
+        self.clocks.pong(sent, answer, wall_ms(), steady_sent, steady_ms())
 
     def begin(self) -> None:
         """Somebody is subscribed."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from journal.client.call import Call
 from journal.client.consuming import Claimed
 from journal.client.ear import Ear
-from journal.client.heartbeat import wall_ms
+from journal.client.heartbeat import steady_ms
 from journal.client.lease import RemoteLease
 from journal.errors import ConnectionLost, StoreClosed, TimedOut
 from journal.net.watch import Poll
@@ -63,7 +63,7 @@ class _Nap:
 
     def seconds(self, next_due: int | None) -> float:
         """After a claim in vain, that told when the next entry falls due."""
-        now = self._clocks.theirs(wall_ms())
+        now = self._clocks.theirs(steady_ms())
         known = None if next_due is None or next_due == self._asked_for else next_due + GRACE_MS
         at = self._poll.next_at(now, random.random(), known)
         if known is not None and at >= known:

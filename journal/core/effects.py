@@ -154,7 +154,7 @@ class Group(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """Rows of an older generation move to the active one, as they are: primary, value, … of waiting entries, primary,
+    """Rows of an older generation move to the active one, as they are: primary, value, … of entries, primary,
     value, … of the lease rows of those that have one, name, value, … of buried ones."""
 
     entries: list[bytes]
@@ -193,6 +193,16 @@ class Load(NamedTuple):
     items: list[bytes]
 
 
+class Step(NamedTuple):
+    """The wall clock was set: dates that stand for the end or the beginning of a duration move by so many ms (engine wallclock)."""
+
+    by: int
+    date: int
+    """What it showed then."""
+    stamp: int
+    """The timestamp of the record: the same, or later when the clock was set back."""
+
+
 class LoadGroup(NamedTuple):
     """The same for a load that met entries: [verb, *effect] each, as `Group` has them; none: it changed nothing else."""
 
@@ -216,7 +226,7 @@ class Packed(NamedTuple):
 
 Effect = (
     Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry | Raise | Skip | Clear | Load | LoadGroup
+    | Unbury | Group | Carry | Raise | Skip | Clear | Load | LoadGroup | Step
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
@@ -242,6 +252,7 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Clear: (20, DELETE),
     Load: (22, INSERT),
     LoadGroup: (23, COMMAND),
+    Step: (24, NOOP),
 }
 """The number and the op of each effect; 21 is that of a record which has the data before it too (record.WITH_OLD)."""
 

@@ -410,6 +410,8 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
             return _other(where, offset, _COMMAND, "raise", None, More(flag=name, reason=message))
         case fx.Carry():
             return _other(where, offset, _NOOP, "carry", None, More())
+        case fx.Step():
+            return _other(where, offset, _NOOP, "step", None, More())
         case fx.Unbury(_, key):
             return _other(where, offset, _COMMAND, "unbury", None, More(key))
     raise LogDamaged(f"the change at offset {offset} is {type(effect).__name__}, which has no event")  # N3

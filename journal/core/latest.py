@@ -58,7 +58,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
             return [mark for verb, *args in parts for mark in marks_of(fx.from_list(verb, args))]
         case fx.Clear(entries, _, flags):
             return [*((_key(key), True) for key in entries[1::2]), *((_flag(name), True) for name in flags)]
-        case fx.Carry() | fx.Skip():
+        case fx.Carry() | fx.Skip() | fx.Step():
             return []
     raise TypeError(f"{type(effect).__name__} has no key: say in {__name__} what it is a change of")
 

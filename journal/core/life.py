@@ -19,7 +19,7 @@ L3  The timeout counter moves once for each lease that ended without its holder,
 L4  A key that is processing has at most one successor. When the entry goes (done, bury, expiry) the successor takes its place and
     starts with a count of 0; when it waits again (release, deadline) the two merge by the journal's rules, as if the put had
     come now, and the count goes on. Under `keep` the first stands.
-L5  A put whose insertion date is older than the last accepted one of its key changes nothing.
+L5  A put whose insertion date, as its caller gave it, is older than the last accepted one of its key changes nothing.
 L6  Neither the owner nor expiry touches an entry under an active lease.
 L7  Every accepted change raises the version.
 L8  A put of the same key that comes with `done` is the entry's own continuation: its owner stays and its version goes on.

@@ -10,7 +10,8 @@ one small put, which are
 and leaves those of a large one and of a group to msgpack.
 
 W1  A record is believed when its offset is the one that must come next and its checksum is right.
-W2  The reading ends before what is not of this kind, or not certainly: the caller has `decode`, which knows all records.
+W2  The reading ends before what is not of this kind, or not certainly: the caller has `decode`, which knows all records. How long
+    primary keys are is looked at once: those of a log of the former format are shorter.
 W3  Events are made when they are asked for: until then there are only bytes, which the garbage collector does not visit.
 """
 
@@ -73,6 +74,9 @@ def puts_decoder(namespace: bytes, *, is_shared: bool = False) -> tuple[PutsDeco
         values: list[bytes] = []
         add_primary, add_value = primaries.append, values.append
         offset, length, timestamp, attribute, found, verb, behind = first_of(buffer, at)
+        size_at = at + places[behind][0].start - 1
+        if verb == _ONE and (size_at >= len(buffer) or buffer[size_at] != PRIMARY_BYTES):
+            return at, wanted, iter(())
         while wanted <= last:
             stop = at + to_checksum + length
             if offset != wanted or attribute != _PUT or found != names or stop > limit or length < least:

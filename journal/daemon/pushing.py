@@ -222,8 +222,9 @@ class Pushing:
             self._end(subscription, e)
             return
         if is_sent:
+            time = self._hub.store._time
             for lease in leases:
-                subscription.pushed[lease[TOKEN]] = lease[DEADLINE]
+                subscription.pushed[lease[TOKEN]] = time.running_at(lease[DEADLINE])
                 self._holders[subscription.watched.name, lease[TOKEN]] = subscription
             self._hub.touch(peer)
         else:
@@ -234,12 +235,14 @@ class Pushing:
     def _look_after(self, subscription: Subscription, now: int) -> None:
         """Leases that it let pass are counted against it (P5)."""
         leases = subscription.served.journal._p.state.leases
+        time = self._hub.store._time
+        running = time.running()
         for token, deadline in list(subscription.pushed.items()):
-            if deadline > now:
+            if deadline > running:
                 continue
             held = leases.by_token.get(token)
             if held is not None and held.deadline > now:
-                subscription.pushed[token] = held.deadline  # it was extended
+                subscription.pushed[token] = time.running_at(held.deadline)  # it was extended
                 continue
             del subscription.pushed[token]
             if held is None and token not in leases.lost:

@@ -129,8 +129,8 @@ class Guarded(Wired):
             self._check(held)
         return super()._done_items(token, held, now, offset)
 
-    def _held(self, token: Any, now: int) -> Held:
-        held = super()._held(token, now)
+    def _held(self, token: Any, now: int, counts: dict[str, int] | None = None) -> Held:
+        held = super()._held(token, now, counts)
         self._check(held)
         return held
 

@@ -102,7 +102,7 @@ class Watching:
         names, grant = parameters["journals"], peer.connection.grant
         if number_before is not None:
             return self._listeners.renew(
-                number_before, peer.connection, self.hub.store._time.now(), port=parameters["port"], journals=names
+                number_before, peer.connection, self.hub.store._time.running(), port=parameters["port"], journals=names
             ).reply()
         if ALL not in names:
             open_already = [known(self.hub.store, name) for name in names if grant.may_see(name)]
@@ -117,7 +117,9 @@ class Watching:
         if connection.is_ended:
             raise ConnectionLost("the connection has ended")
         where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
-        listener = self._listeners.add(connection, where, names, connection.grant, cookie, self.hub.store._time.now())
+        listener = self._listeners.add(
+            connection, where, names, connection.grant, cookie, self.hub.store._time.running()
+        )
         for each in served:
             if self._end_of(each) is None:
                 self.look_soon(self.watch(each))  # what is due already is told at once
@@ -177,9 +179,10 @@ class Watching:
         """The bell rang: look now, or when a look is due again (B2)."""
         if self._watched.get(watched.name) is not watched:
             return
-        now = self.hub.store._time.now()
-        again = watched.looked_at + BUSY_MS
-        is_early = watched.is_busy and now < again
+        time = self.hub.store._time
+        wait = watched.looked_at + BUSY_MS - time.running()
+        again = time.now() + wait
+        is_early = watched.is_busy and wait > 0
         if not (is_early and self._look_at(watched, min(again, watched.next_due or again))):
             self.look(watched)
 
@@ -199,19 +202,19 @@ class Watching:
             error = self._use(watched)
             if self._watched.get(watched.name) is not watched:
                 return  # that was the last one
-            now, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
+            _, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
         except JournalError as e:
             self._failed(watched, e)
             return
-        watched.looked_at = now
+        watched.looked_at = running = self.hub.store._time.running()
         watched.is_busy, watched.next_due = number > 0, next_due
         if next_due is not None:
             self._look_at(watched, next_due)
         elif watched.timer is not None:
             watched.timer.cancel()
             watched.timer = None
-        self._listeners.due(watched.name, number, next_due, now)
-        self._tell(now)
+        self._listeners.due(watched.name, number, next_due, running)
+        self._tell(running)
         if error is not None:
             self._failed(watched, error)
 
@@ -271,13 +274,13 @@ class Watching:
             self._send(datagram)
         gap_at = self._listeners.gap_at
         if gap_at is not None and self._gap is None:
-            seconds = self.hub.store._time.until(gap_at)
+            seconds = self.hub.store._time.until_running(gap_at)
             if seconds is not None:
                 self._gap = self.hub.loop.at(monotonic() + seconds, self._on_gap)
 
     def _on_gap(self) -> None:
         self._gap = None
-        self._tell(self.hub.store._time.now())
+        self._tell(self.hub.store._time.running())
 
     def _send(self, datagram: Datagram) -> None:
         (host, port), data = datagram

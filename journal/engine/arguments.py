@@ -22,6 +22,7 @@ from journal.core.arguments import status_of as status_of
 from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range
 from journal.core.keys import UserKey, key_bytes, primary_key
+from journal.core.life import Found
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX
 from journal.core.rows import Row
 from journal.core.schema import Schema
@@ -133,11 +134,14 @@ def dates_of(want: Wanted, now: int) -> tuple[int, int, int]:
     return insertion, insertion, date
 
 
-def row_of(want: Wanted, slot: bytes, now: int, offset: int) -> Row:
-    """The row that a put asks for."""
+def row_of(want: Wanted, found: Found, now: int, offset: int) -> Row:
+    """The row that a put asks for, onto what is stored of its key. One that has its date from the engine is never too old (life L5)."""
     insertion, accepted, date = dates_of(want, now)
+    last = found.successor or found.row
+    if want.insertion is None and last is not None and last.accepted > accepted:
+        accepted = last.accepted  # the clock was set back since
     return Row(
-        primary_key(want.priority, date, offset, slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
+        primary_key(want.priority, date, offset, found.slot), insertion, want.expiration, accepted, offset, 1, 0, want.owner, want.key,
         want.data,
     )  # fmt: skip
 

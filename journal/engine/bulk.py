@@ -19,6 +19,7 @@ from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIOR
 from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_size, place
 from journal.core.schema import Schema
 from journal.core.settings import Settings
+from journal.core.tally import count_results
 from journal.core.views import Put, PutOptions, PutResult
 from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, version_number, wanted
 from journal.engine.levels import FULL
@@ -72,15 +73,24 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
         if plain is not None:
             slots = _all_new(p, [raw for _, raw, _ in plain])
             if slots is not None:
+                counts_of(p, rule)["inserted"] += len(plain)
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
             wants = wants_of(side, puts, results, None)
         slots = _all_new(p, [want.raw for _, want in wants]) if not versions else None
         if slots is not None:
-            return results, _insert(p, wants, slots, now, level, results)
-        return results, _decide_each(p, side._find, wants, now, level, results, rule, versions)
+            at = _insert(p, wants, slots, now, level, results)
+        else:
+            at = _decide_each(p, side._find, wants, now, level, results, rule, versions)
+        count_results(counts_of(p, rule), (results[i] for i, _ in wants))
+        return results, at
 
     return p.change(level, make)
+
+
+def counts_of(p: Pipeline, rule: Rule) -> dict[str, int]:
+    """Where puts by this rule are counted."""
+    return p.tally.put if rule is life.put else p.tally.create
 
 
 def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) -> list[PutResult | None]:
@@ -122,6 +132,7 @@ def put_together(p: Pipeline, puts: list[tuple[str, bytes, bytes, int, int]]) ->
     except LmdbError as e:
         raise p.misapplied(e) from e
     p.applied(first, at - first, now, FULL)
+    p.tally.put["inserted"] += at - first
     return results
 
 
@@ -206,7 +217,7 @@ def _all_new(p: Pipeline, keys: list[bytes]) -> list[bytes] | None:
     if p.state.collisions:
         return None
     slots = [murmur(key) + b"\0" for key in keys]
-    if len(set(slots)) != len(slots) or p.state.has_any(slots):
+    if len(set(slots)) != len(slots) or any(rows.cursor(db=rows.keys).getmulti(slots) for rows in p.state.generations):
         return None
     return slots
 
@@ -268,7 +279,7 @@ def _decide_each(
         found = seen[want.key]
         try:
             life.check_put(found, want.key, versions.get(i))
-            decision = rule(found, row_of(want, found.slot, now, offset), p.settings)
+            decision = rule(found, row_of(want, found, now, offset), p.settings)
         except (Invalid, Refused) as e:
             results[i] = e
             continue
@@ -322,6 +333,6 @@ def next_slot(p: Pipeline, key: UserKey, slot: bytes) -> bytes:
     """The next free slot of a murmur after one that the group has taken."""
     for ordinal in range(slot[16] + 1, 256):
         candidate = slot[:16] + bytes((ordinal,))
-        if not p.state.has_any([candidate]):
+        if not p.state.taken([candidate]):
             return candidate
     raise Invalid(f"256 entries share the hash of the key {key!r}: finish some of them first")

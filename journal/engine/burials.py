@@ -15,16 +15,17 @@ from journal.core import effects as fx
 from journal.core import life
 from journal.core.arguments import buried_start, check_prefix, limit_number, listed, reason_text
 from journal.core.cursor import cursor_of
-from journal.core.keys import SLOT_AT, UserKey, key_bytes
+from journal.core.keys import SLOT_AT, UserKey, buried_in, key_bytes, murmur
 from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX
 from journal.core.rows import BuriedRow, Row, encode_row, place
+from journal.core.tally import count_results
 from journal.core.views import Buried, BuriedPage, PutResult, buried_of
 from journal.engine.bulk import look_up
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter
 from journal.engine.side import Side
 from journal.engine.stored import Stored
-from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused
+from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused, StoreDamaged
 from journal.shield import SHIELD, exposed, give_way, shielded, whole
 
 ROWS = 256
@@ -178,6 +179,7 @@ class Burials(Side):
                 effects.append(fx.Retry(name, row.primary, value))
                 priority, date = place(row.primary)
                 results.append(PutResult("retried", cursor_of(row.at), row.version, date, priority))
+            count_results(p.tally.retry, results)
             if not effects:
                 return results, -1
             effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
@@ -200,13 +202,29 @@ class Burials(Side):
         def make() -> tuple[None, int]:
             now = p.enter()
             effect = fx.Unbury(self._buried(key, raw)[0], key)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+            p.tally.discard["discarded"] += 1
+            return None, at
 
         p.change(level, make)
 
     def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        for name, value in reversed(self._p.state.buried_of(raw)):
-            buried = self._p.state.buried(name, value)
+        state = self._p.state
+        for name, value in reversed(_buried_of(state, raw)):
+            buried = state.buried(name, value)
             if buried.row.key == key:
-                return name, buried
+                return name, buried._replace(row=state.steps.moved(buried.row))
         raise NotFound(f"there is no buried entry with the key {key!r}")
+
+
+def _buried_of(state: Stored, raw: bytes) -> list[tuple[bytes, bytes]]:
+    """The buried rows whose key has this murmur, in the order of burial."""
+    digest, found = murmur(raw), []
+    for rows in state.generations:
+        for grave, _ in rows.all(rows.graves, digest):
+            name = buried_in(grave)
+            value = rows.get(name, db=rows.buried)
+            if value is None:
+                raise StoreDamaged(f"{rows.file.path}: no buried entry {name.hex()}, which an index names")
+            found.append((name, value))
+    return sorted(found)

@@ -4,8 +4,10 @@ Moving survivors: what is left of older generations goes to the active one, a fe
 Far-future entries would keep their files for years. So the oldest of too many generations is emptied, and any that had a
 whole period to drain and has few entries left.
 
-B1  A step moves at most CARRY entries, or CARRY_BYTES of them (survivors), with one record; leased ones stay until their lease has ended.
-B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that leases keep.
+B1  A step moves at most CARRY entries, or CARRY_BYTES of them (survivors), with one record. Leased ones move only when there are too
+    many generations: most leases end before that, and each generation that they would keep costs three descriptors and 2 to 3 MB.
+B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that a lease with a successor
+    keeps, until it has ended.
     A rotation that falls due waits for that in the background: nobody who puts does.
 B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.
 B4  Steps leave the lock and the interpreter to others who work meanwhile, for PAUSE_S between two of them. When nobody does, there is
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 from journal.engine.rowsfile import Rows
@@ -82,15 +84,15 @@ class Carrying:
             self.is_awaited = False
             self._generations.rotate_due()
 
-    def _move(self, older: Iterable[Rows]) -> bool:
-        """Move a few survivors of the first of these that has some (B1); whether there were any."""
+    def _move(self, older: Iterable[tuple[Rows, bool]]) -> bool:
+        """Move a few survivors of the first of these that has some, with those under a lease or without (B1); whether there were any."""
         p = self._p
         with p.lock:
             if p.trouble is not None:
                 return False
             now = p.enter()
             self._has_company = p.log.next_offset != self._moved_to
-            moves = map(self._generations.survivors, older)
+            moves = starmap(self._generations.survivors, older)
             found = next((move for move in moves if move is not None), None)
             if found is None:
                 return False
@@ -102,13 +104,13 @@ class Carrying:
             self._moved_to = p.log.next_offset
         return True
 
-    def _too_many(self, generations_max: int) -> Iterator[Rows]:
+    def _too_many(self, generations_max: int) -> Iterator[tuple[Rows, bool]]:
         """The oldest of too many."""
         state = self._p.state
-        yield from state.older[: max(0, len(state.generations) - generations_max)]
+        yield from ((rows, True) for rows in state.older[: max(0, len(state.generations) - generations_max)])
 
-    def _few(self) -> Iterator[Rows]:
+    def _few(self) -> Iterator[tuple[Rows, bool]]:
         """Those that have drained to a few entries."""
         for rows in self._p.state.older[:-1]:
             if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:
-                yield rows
+                yield rows, False

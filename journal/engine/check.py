@@ -170,7 +170,7 @@ def _memory(state: State, now: int) -> Iterator[str]:
     """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
-    processing = {primary: row for primary, row in stored.items() if row.status == PROCESSING}
+    processing = {primary: state.steps.moved_lease(row) for primary, row in stored.items() if row.status == PROCESSING}
     worn = {primary: row for primary, row in stored.items() if row.status != PROCESSING}
     yield from _differ("leases in memory", processing, {p: h.row() for p, h in leases.by_primary.items()})
     yield from _differ("worn leases in memory", worn, leases.worn)

@@ -29,6 +29,7 @@ from journal.core.cursor import base_of
 from journal.engine.lmdbfile import ROOM_BYTES
 from journal.engine.log import ROLL_BYTES
 from journal.engine.segments import Place
+from journal.engine.wallclock import stamp_of
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ class Checkpoints:
         room = PAGES_PER_BYTE * (ROOM_BYTES + p.log.bytes_written - self._bytes_from)
         if p.state.older:
             p.generations.note_moves()
-        p.state.keep(p.order, applied, p.time.now())
+        p.state.keep(p.order, applied, stamp_of(p))
         try:
             for rows in p.state.older:
                 if rows.is_dirty:

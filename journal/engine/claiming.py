@@ -46,7 +46,10 @@ def claim_one_in(
         side._passed = 0
         row = _take(side, order, now, is_idle)
         if row is None:
-            return None if side._passed < PASS_MAX else PASSED
+            if side._passed >= PASS_MAX:
+                return PASSED  # type: ignore[no-any-return]
+            p.tally.claim["empty"] += 1
+            return None
         (held,), offset = side._lend([row], consumer, now, now + duration, level)
         settle_at = offset if level == FULL else -1
         if p.log.synced < p.full_requested and p.must_settle(row.at):

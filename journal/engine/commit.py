@@ -29,8 +29,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from queue import Empty, SimpleQueue
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
+from journal.core.histogram import Histogram
 from journal.engine.log import Log
 from journal.errors import StorageError, StoreFailed, StoreFull
 from journal.threads import begin
@@ -93,6 +95,7 @@ class GroupCommit:
     ) -> None:
         self.failed: StoreFailed | None = None
         self.syncs = 0
+        self.sync_times = Histogram(per_ms=1000)
         self.io = threading.Lock()
         """Held while a sync is under way: who comes then hands over."""
         self._log = log
@@ -226,10 +229,12 @@ class GroupCommit:
     def _fdatasync(self, fd: int, target: int) -> None:
         """Sync, holding `io`; all up to the target is durable then."""
         self.syncs += 1
+        began = perf_counter_ns()
         try:
             os.fdatasync(fd)
         except OSError as e:
             raise self._failure(f"it could not be synced ({e.strerror})") from e
+        self.sync_times.add((perf_counter_ns() - began) // 1000)
         if target > self._log.synced:
             self._log.synced = target
         self._log.close_retired()

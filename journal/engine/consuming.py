@@ -1,5 +1,5 @@
 """
-The consuming side of a journal: claim, done, extend, release, bury. Work is in journal.engine.worker.
+The consuming side of a journal: claim and done. What else a holder does is in journal.engine.holders, work in journal.engine.worker.
 
 What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
 for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
@@ -8,20 +8,21 @@ for its sync waits for it too. A claim itself is answered once its record is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.buckets import Range
+from journal.core.keys import unpack_place
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import Row
-from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.times import DurationLike
 from journal.core.views import Put, PutResult
-from journal.engine.arguments import check_priority, consumer_name, lease_ms, listed, part_of, reason_text
+from journal.engine.arguments import consumer_name, lease_ms, listed, part_of
 from journal.engine.building import enter_in
 from journal.engine.claiming import claim_one_in
 from journal.engine.commit import Kind
+from journal.engine.holders import Holders, token_of
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
 from journal.engine.levels import FULL
@@ -29,27 +30,15 @@ from journal.engine.lmdbfile import LmdbError
 from journal.engine.order import Order
 from journal.engine.pipeline import Pipeline
 from journal.engine.recurrence import done_with
-from journal.engine.side import Side
 from journal.engine.steps import PASS_MAX, PASSED
 from journal.errors import Invalid, JournalError, Refused
 from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
-Decide = Callable[[Held, int, int], fx.Effect]
-"""How a lease ends: from the lease, now, and the offset of the record to come."""
-
-
-def _number(lease: Lease | int) -> int:
-    """The token of a lease, or a token."""
-    if type(lease) is int:
-        return lease
-    if isinstance(lease, Lease):
-        return lease.token
-    raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
 
 
 @shielded
-class Consuming(Side):
+class Consuming(Holders):
     """The verbs of consumers."""
 
     _consumer = ""
@@ -142,6 +131,7 @@ class Consuming(Side):
                     row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
                 if row is None:
                     p.is_broken = False
+                    p.tally.claim["empty"] += 1
                     return None
                 if row.expiration and row.expiration <= now:
                     row = None  # left to the timers (timers Y2)
@@ -167,6 +157,8 @@ class Consuming(Side):
             except LmdbError as e:
                 raise p.misapplied(e) from e
             p.applied(offset, 1, now, level)
+            p.tally.claim["leased"] += 1
+            p.tally.lateness.add(now - unpack_place(row[0])[1])
             if deadline < p.timer_at:
                 p.timer_soon(deadline)
             settle_at = offset if level == FULL else -1
@@ -199,7 +191,10 @@ class Consuming(Side):
             if not rows and self._passed < PASS_MAX:
                 rows = self._take(order, n, now, 256)
             if not rows:
-                return [] if self._passed < PASS_MAX else PASSED
+                if self._passed >= PASS_MAX:
+                    return PASSED  # type: ignore[no-any-return]
+                p.tally.claim["empty"] += 1
+                return []
             held, offset = self._lend(rows, consumer, now, now + duration, level)
             settle_at = offset + len(held) - 1 if level == FULL else -1
             if p.log.synced < p.full_requested:
@@ -258,6 +253,9 @@ class Consuming(Side):
                 for row in rows:
                     p.state.order.returned(row.primary, len(p.state.leases))
             raise
+        p.tally.claim["leased"] += len(rows)
+        for row in rows:
+            p.tally.lateness.add(start - unpack_place(row[0])[1])
         if deadline < p.timer_at:
             p.timer_soon(deadline)
         return held, offset
@@ -270,7 +268,7 @@ class Consuming(Side):
         With `next`, a journal.Put of the same key or of another one, both are one change, and the result is that of the put
         ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
         """
-        number = token if type(token) is int else _number(token)
+        number = token if type(token) is int else token_of(token)
         if next is not None:
             with SHIELD:
                 (result,) = done_with(self, [number], [next], durability)
@@ -299,6 +297,7 @@ class Consuming(Side):
         leases = p.state.leases
         held = leases.by_token.get(token)
         if held is None and token in p.state.finished.tokens:
+            p.tally.done["repeated"] += 1
             return None, p.log.next_offset - 1
         items = self._done_items(token, held, now, p.log.next_offset)
         offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
@@ -307,6 +306,8 @@ class Consuming(Side):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(offset, 1, now, level)
+        p.tally.done["finished"] += 1
+        p.tally.processing.add(now - held.start)  # type: ignore[union-attr]  # it was not refused
         return None, offset
 
     @exposed
@@ -322,7 +323,7 @@ class Consuming(Side):
 
         `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
         """
-        tokens = [_number(lease) for lease in listed(leases, "done_many")]
+        tokens = [token_of(lease) for lease in listed(leases, "done_many")]
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
         if next is not None:
@@ -347,10 +348,16 @@ class Consuming(Side):
                         seen.add(token)
                     except Refused as e:
                         error = e
+                else:
+                    p.tally.done["repeated"] += 1
                 results.append(error)
             if items:
                 count = len(items) // 5
+                began = [by_token[token].start for token in seen]
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
+                p.tally.done["finished"] += count
+                for start in began:
+                    p.tally.processing.add(now - start)
             return results, p.log.next_offset - 1
 
         with SHIELD:
@@ -358,83 +365,10 @@ class Consuming(Side):
 
     def _done_items(self, token: int, held: Held | None, now: int, offset: int) -> list[Any]:
         if held is None or held.deadline <= now:
+            self._p.tally.done["lease_lost"] += 1
             life.check_lease(token, None if held is None else held.token, 0 if held is None else held.deadline, now)
             raise AssertionError  # check_lease refused
         if held.has_successor:
             self._p.flush()
             return [held.primary, held.key, token, *life.promote(self._p.state.holding(held), offset)]
         return [held.primary, held.key, token, None, None]
-
-    def _held(self, token: int | Lease, now: int) -> Held:
-        number = _number(token)
-        held = self._p.state.leases.by_token.get(number)
-        life.check_lease(number, None if held is None else held.token, 0 if held is None else held.deadline, now)
-        assert held is not None
-        return held
-
-    def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
-        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
-        return self._extend(token, lease)[0]
-
-    def _extend(self, token: int | Lease, lease: DurationLike | None) -> tuple[int, int]:
-        p = self._p
-        duration = p.settings.processing_timeout if lease is None else lease_ms(lease)
-        with p.lock:
-            now = p.enter()
-            held = self._held(token, now)
-            deadline = max(held.deadline, now + duration)
-            effect = fx.Extend(held.primary, held.key, held.token, deadline, held.version + 1)
-            offset = p.write(effect, 1, now, p.claim_level, partial(p.state.apply, effect), is_essential=True)
-            p.timer_soon(deadline)
-        if p.claim_level == FULL:
-            p.settle(offset)
-        return deadline, effect.version
-
-    def release(
-        self,
-        token: int | Lease,
-        *,
-        delay: DurationLike | None = None,
-        process_date: DateLike | None = None,
-        priority: int | None = None,
-        failed: bool = False,
-        durability: str | None = None,
-    ) -> None:
-        """
-        Give a lease back: the entry waits again, now, after a delay, or at a date; with its priority, or another one.
-
-        `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
-        """
-        if process_date is not None and delay is not None:
-            raise Invalid("give process_date or delay, not both")
-        date = None if process_date is None else date_ms(process_date, "process_date")
-        later = None if delay is None else duration_ms(delay, "delay")
-        if priority is not None:
-            check_priority(priority)
-
-        def decide(held: Held, now: int, offset: int) -> fx.Effect:
-            holding = self._p.state.holding(held)
-            at = date if later is None else max(now + later, holding.row.insertion)
-            return life.release(holding, at, now, offset, self._p.settings, priority=priority, is_failure=failed)
-
-        self._end(token, decide, durability)
-
-    def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
-        """Give an entry up: it is kept apart until somebody retries or discards it."""
-        reason_text(reason)
-        self._end(
-            token,
-            lambda held, now, offset: life.bury(self._p.state.holding(held), reason, now, offset),
-            durability,
-        )
-
-    def _end(self, token: int | Lease, decide: Decide, durability: str | None) -> None:
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[None, int]:
-            now = p.enter()
-            effect = decide(self._held(token, now), now, p.log.next_offset)
-            return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-        p.change(level, make)

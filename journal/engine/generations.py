@@ -156,7 +156,11 @@ class Generations:
     def schedule(self) -> None:
         """The settings or the generation changed: when is the next rotation? Under the lock."""
         period = self._p.settings.rotate
-        self.rotate_at = NEVER if period is None else period_end(max(self.kept[-1].began, self._looked), period)
+        self.rotate_at = NEVER
+        if period is not None:
+            # After a step back it is at the next boundary but one at the latest, and not again at the one that it began at.
+            latest = period_end(period_end(self._p.time.now(), period), period)
+            self.rotate_at = min(period_end(max(self.kept[-1].began, self._looked), period), latest)
         self._p.timer_soon(self.rotate_at)
 
     def due(self) -> None:
@@ -249,7 +253,8 @@ class Generations:
             p.state.active.has_moved = False  # within it, as long as it was the active one
             p.state.move_to(rows)
             rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
-            rows.keep(order, Place(0, 0, 0), now)
+            following.stamp = max(old.stamp, now)
+            rows.keep(order, Place(0, 0, 0), following.stamp)
             file.commit()
             file.sync()
             rows.growth.committed(file.used_bytes())
@@ -392,9 +397,9 @@ class Generations:
         self.kept = kept
         self.look_at_schema()
 
-    def survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
-        """What the next step moves, and whose it is; None when only leased entries are left."""
-        effect = survivors(self._p.state, rows)
+    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
+        """What the next step moves, and whose it is; None when nothing is left that may move."""
+        effect = survivors(self._p.state, rows, with_leased=with_leased)
         return None if effect is None else (b"", effect)
 
     def move(self, name: bytes, effect: fx.Carry, now: int) -> None:

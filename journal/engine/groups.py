@@ -110,10 +110,16 @@ def change_one(p: Pipeline, find: Find, change: Change, durability: str | None, 
 
     def make() -> tuple[Any, int]:
         now = p.enter()
-        result, effect, _ = change.decide(find(change.key, change.raw, now), now, p.log.next_offset)
-        if effect is None:
-            return result, -1
-        return result, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=is_essential)
+        try:
+            result, effect, _ = change.decide(find(change.key, change.raw, now), now, p.log.next_offset)
+        except Refused as e:
+            _count(p, change, e)
+            raise
+        at = -1
+        if effect is not None:
+            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=is_essential)
+        _count(p, change, result)
+        return result, at
 
     return p.change(level, make)
 
@@ -149,13 +155,26 @@ def change_many(
             except Invalid as e:
                 results[i] = e
         effects = _decide(changes, seen, now, p.log.next_offset, results)
-        if not effects:
-            return results, -1
-        effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
-        offset = p.write(effect, len(effects), now, level, partial(p.state.apply, effect), is_essential=is_essential)
-        return results, offset + len(effects) - 1
+        at = -1
+        if effects:
+            effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
+            offset = p.write(
+                effect, len(effects), now, level, partial(p.state.apply, effect), is_essential=is_essential
+            )
+            at = offset + len(effects) - 1
+        for i, change in changes:
+            _count(p, change, results[i])
+        return results, at
 
     return p.change(level, make)
+
+
+def _count(p: Pipeline, change: Change, result: Any) -> None:
+    """Count what came of a change."""
+    if isinstance(change, Moving):
+        p.tally.move["refused" if isinstance(result, Exception) else "moved"] += 1
+    else:
+        p.tally.delete["refused" if isinstance(result, Exception) else "deleted" if result else "absent"] += 1
 
 
 def _decide(

@@ -247,11 +247,14 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
             p.settle(at)
 
     def statistics(self) -> dict[str, Any]:
-        """Counters and sizes, cheap to read."""
+        """Counters and sizes, cheap to read; docs/OPERATIONS.md has each field."""
         p = self._p
         with p.lock:
             now = p.enter()
             state = p.state
+            if not p.is_writable:
+                state.rebuild_order()  # a look has none: nothing is claimed there
+            oldest = state.oldest_due(now)
             pause = pause_in(state.active)
             return {
                 "entries": state.size(),
@@ -272,11 +275,18 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
                 "checkpoints": p.checkpoints.count,
                 "checkpoint_ms_last": round(p.checkpoints.pause_ms_last, 3),
                 "checkpoint_ms_max": round(p.checkpoints.pause_ms_max, 3),
-                "leases_lost": p.tally.leases_lost,
-                "buried_by_timeouts": p.tally.buried_by_timeouts,
-                "expired": p.tally.expired,
+                "leases_lost": p.tally.timer["leases_lost"],
+                "buried_by_timeouts": p.tally.timer["buried"],
+                "expired": p.tally.timer["expired"],
                 "next_due": state.next_due(now),
                 "timers_behind_ms": max(0, now - p.timer_at),
+                "oldest_due": oldest,
+                "oldest_due_ms": None if oldest is None else now - oldest,
+                "verbs": p.tally.verbs(),
+                "lateness": p.tally.lateness.view(),
+                "processing_time": p.tally.processing.view(),
+                "put_time": p.tally.put_times.view(),
+                "sync_time": p.commit.sync_times.view(),
                 "paused": None if pause is None else {"reason": pause[0], "since": pause[1]},
             }
 

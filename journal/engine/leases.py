@@ -121,6 +121,17 @@ class Leases:
         heappush(self._deadlines, (held.deadline, held.token))
         self.trim()
 
+    def move(self, by: int, at: int) -> None:
+        """The clock was set by a record at this place: what is left of a lease stays (wallclock D2). One that was saved later knows."""
+        for held in self.by_token.values():
+            if held.at < at:
+                held.start += by
+                held.deadline += by
+                held.at = at
+                self.unsaved[held.primary] = held
+        self._deadlines = [(held.deadline, held.token) for held in self.by_token.values()]
+        heapify(self._deadlines)
+
     def trim(self) -> None:
         """Drop what the heap holds of leases that ended, when it is more than the rest (H2)."""
         if len(self._deadlines) > 2 * len(self.by_token) + TRIM_FROM:

@@ -10,6 +10,8 @@ D4  The lock file is mapped and written: on a full disk a hole in it would kill 
 D5  A sync that failed is final, also that of a commit. All earlier commits are durable before one begins, so a commit
     that fails in front of its meta page can have lost its own pages only, which nothing refers to: it is undone, and
     StoreFull when the disk had no room. One that fails in its meta page leaves an environment that refuses to go on.
+D6  After a sync that failed the cache may call meta pages clean that the disk does not have (other pages that they refer
+    to are synced before them): those of a file that was not closed cleanly are written once more before it is opened.
 """
 
 from __future__ import annotations
@@ -25,7 +27,16 @@ from zlib import crc32
 import lmdb
 import lmdb.verify
 
-from journal.engine.files import FULL, UNKNOWN, check_own, durable_names, open_file, storage_error
+from journal.engine.files import (
+    FULL,
+    UNKNOWN,
+    check_own,
+    durable_names,
+    open_file,
+    storage_error,
+    sync_file,
+    write_all,
+)
 from journal.errors import StorageError, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 
 log = logging.getLogger("journal.lmdbfile")
@@ -345,13 +356,15 @@ def check_before_open(path: Path, digest: int | None, *, is_deep: bool = False, 
         found = walk(path)
         if found:
             raise StoreDamaged(f"{path} is damaged: {found[0]}. Restore the store from a copy")
-    if size < needed:
-        # Pages at the end that one transaction took and gave back were never written; nothing refers to them.
-        fd = open_file(path)
-        try:
+    fd = open_file(path)
+    try:
+        if size < needed:
+            # Pages at the end that one transaction took and gave back were never written; nothing refers to them.
             os.ftruncate(fd, needed)
-        finally:
-            os.close(fd)
+        write_all(fd, os.pread(fd, 2 * page_bytes_of(fd, path), 0), 0)  # D6
+        sync_file(fd, path)
+    finally:
+        os.close(fd)
 
 
 def file_digest(fd: int, size: int) -> int:

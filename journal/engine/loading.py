@@ -181,8 +181,9 @@ class Loading(Side):
             if p.generations.schema is not schema:
                 raise SchemaChanged
             made = repeated(p, options) or load(now).make()
-        if made is None:
-            return None
+            if made is None:
+                return None
+            _count(p, made[0])
         loaded, offset = made
         if options.level == FULL and p.log.synced < offset:
             p.settle(offset)
@@ -195,6 +196,13 @@ class Loading(Side):
         if p.trouble is not None:
             raise p.trouble
         return p.time.now()
+
+
+def _count(p: Pipeline, loaded: Loaded) -> None:
+    counts = p.tally.load
+    counts["repeated" if loaded.is_repeated else "loads"] += 1
+    counts["rows"] += loaded.inserted + loaded.merged + loaded.replaced + loaded.queued
+    counts["rejected"] += len(loaded.rejected)
 
 
 def _ready(parts: Sequence[Part], entry_bytes_max: int, now: int) -> ReadyRows | None:

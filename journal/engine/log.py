@@ -81,6 +81,8 @@ class Log:
         self.next_offset = base
         self.synced = base - 1
         """The last offset that is durable."""
+        self.stamp = 0
+        """The last timestamp: the next one is not less, also when the wall clock is set back."""
         self.bytes_written = 0
         self.bytes_limit = 1 << 63
         """What may be written until the next checkpoint, as the rows have room."""
@@ -171,6 +173,7 @@ class Log:
 
         Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
         """
+        self.stamp = now = now if now > self.stamp else self.stamp
         if isinstance(effect, Packed):
             return self._append_packed(effect, count, now, is_awaited)
         offset = self.next_offset

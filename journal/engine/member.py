@@ -45,8 +45,8 @@ class MergedGenerations(Generations):
 
     _p: Sequence
 
-    def survivors(self, rows: Rows) -> tuple[bytes, fx.Carry] | None:
-        """What the next step moves, and whose it is; journals with leased entries only are passed over."""
+    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
+        """What the next step moves, and whose it is; journals of which nothing may move are passed over."""
         p = self._p
         for database in (rows.entries, rows.buried):
             cursor = rows.cursor(db=database)
@@ -55,7 +55,7 @@ class MergedGenerations(Generations):
                 name = name_in(cursor.key())
                 state = p.state.state_of(name)
                 view = next(view for view in state.generations if view.order == rows.order)
-                effect = survivors(state, view)
+                effect = survivors(state, view, with_leased=with_leased)
                 if effect is not None:
                     return name, effect
                 found = cursor.set_range(behind(name))
@@ -73,8 +73,9 @@ class MergedGenerations(Generations):
             if value[4] == PROCESSING:
                 count += 1
                 lease = decode_lease(unprefixed(name), value)
-                if lease.deadline > deadline:
-                    last, deadline = name, lease.deadline
+                ends = self._p.state.steps.moved_lease(lease).deadline
+                if ends > deadline:
+                    last, deadline = name, ends
         entry = rows.get(last, db=rows.entries) if count else None
         return count, None if entry is None else Keeping(decode_entry(unprefixed(last), entry).key, deadline)
 

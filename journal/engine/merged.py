@@ -76,6 +76,15 @@ class Merging(Pipeline):
         heappush(self._timers, (date, next(self._numbers), member))
         self.timer_soon(date)
 
+    def looks_again(self) -> None:
+        """The clock was set: all members look at the dates anew."""
+        super().looks_again()
+        self._timers.clear()
+        for member in self.members.values():
+            member.timer_at = NEVER
+            member.timer_soon(0)
+            member.due.notify_all()
+
     def _tick(self, now: int) -> int:
         """Do steps of what is due for members, until they are as much as one step may be (timers Y2); under the lock."""
         timers = self._timers

@@ -61,6 +61,7 @@ class MergedJournals(Following, Rotating):
                 "log_bytes": p.log.bytes_written,
                 "rows_bytes": sum(rows.file.used_bytes() for rows in p.state.generations),
                 "syncs": p.commit.syncs,
+                "sync_time": p.commit.sync_times.view(),
                 "checkpoints": p.checkpoints.count,
                 "compactions": p.compaction.passes,
                 "compacted_records": p.compaction.records_removed,

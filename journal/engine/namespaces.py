@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Container
 from functools import partial
 
-from journal.core.effects import Effect
+from journal.core.effects import Effect, Step
 from journal.engine.prefixed import PrefixedRows, behind, name_in
 from journal.engine.rowsfile import Rows
 from journal.engine.segments import Place
@@ -48,7 +48,7 @@ class Namespaces(State):
         """The state of one journal, as of now (M3)."""
         state = self.states.get(name)
         if state is None:
-            state = self.states[name] = State(self._views(name, {}), finished=self.finished)
+            state = self.states[name] = State(self._views(name, {}), finished=self.finished, steps=self.steps)
             state.on_index = partial(self.touched.__setitem__, name, state)
             self._epochs[name] = self.epoch
             state.load()
@@ -83,7 +83,10 @@ class Namespaces(State):
         return sorted(found)
 
     def apply_to(self, name: bytes, effect: Effect, at: int) -> None:
-        """Apply an effect to the journal that it belongs to (M1)."""
+        """Apply an effect to the journal that it belongs to (M1); a step of the clock moves the leases of all."""
+        if type(effect) is Step:
+            self.step(effect, at)
+            return
         state = self.state_of(name)
         self.touched[name] = state
         state.apply(effect, at)
@@ -91,6 +94,14 @@ class Namespaces(State):
     def apply(self, effect: Effect, at: int) -> None:
         """Apply an effect that belongs to no journal."""
         self.apply_to(OWN, effect, at)
+
+    def step(self, step: Step, at: int) -> None:
+        """The clock was set: those that are not in use see it when they are loaded."""
+        super().step(step, at)
+        for name, state in self.states.items():
+            if len(state.leases):
+                state.leases.move(step.by, at)
+                self.touched[name] = state
 
     def load(self) -> Place:
         """Forget all states; the place in the log up to which the rows are applied."""
@@ -102,6 +113,7 @@ class Namespaces(State):
         for rows in self.generations:
             place, self.time = rows.load()
         self.finished.load(self.active)
+        self.steps.load(self.active)
         return place
 
     def keep(self, order: int, applied: Place, now: int) -> None:

@@ -181,6 +181,9 @@ class OneLoad:
             if isinstance(found, Invalid):
                 raise found
             row = row._replace(primary=row.primary[:SLOT_AT] + found.slot)
+            last = found.successor or found.row
+            if last is not None and row.accepted == self._prepared.began and last.accepted > self._now:
+                row = row._replace(accepted=last.accepted)  # as arguments.row_of
             return self._options.rule(found, row, self._p.settings)
         except KeyExists:
             self._existing.append(row.key)

@@ -296,6 +296,14 @@ class Order:
                 heappush(self._future, (date_of(head), priority))
         return None
 
+    def oldest_due(self, now: int, entries: Entries, processing: Container[bytes]) -> int | None:
+        """The earliest date of all entries that are due, over all priorities: one look for each in use; None when none is."""
+        heads = self._heads.items() if isinstance(self._heads, dict) else enumerate(self._heads)
+        used = [priority for priority, head in heads if head is not None]
+        found = [self._find(priority, entries, processing) for priority in used]
+        date = min((date_of(each) for each in found if each is not None), default=None)
+        return date if date is not None and date <= now else None
+
     def due_now(
         self, now: int, limit: int, entries: Entries, processing: Container[bytes], names: Names
     ) -> tuple[int, int | None]:

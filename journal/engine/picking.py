@@ -13,7 +13,7 @@ from journal.engine.arguments import consumer_name, lease_ms, version_number
 from journal.engine.consuming import Consuming
 from journal.engine.lease import Lease
 from journal.engine.levels import FULL
-from journal.errors import Paused
+from journal.errors import Paused, Refused
 from journal.shield import shielded
 
 
@@ -43,9 +43,14 @@ class Picking(Consuming):
         level = p.level_of(durability, p.claim_level)
         with p.lock:
             now = p.enter()
-            row = life.claimable(self._find(key, raw, now), key, version, now)
-            if p.state.is_paused:
-                raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
+            try:
+                found = life.claimable(self._find(key, raw, now), key, version, now)
+                if p.state.is_paused:
+                    raise Paused(f"the journal {self.name} is paused: claim when it is resumed")
+            except Refused:
+                p.tally.claim["refused"] += 1
+                raise
+            row = p.state.counted(p.state.entry(found.primary))  # with its dates as stored
             (held,), offset = self._lend([row], consumer, now, now + duration, level)
             settle_at = max(offset if level == FULL else -1, row.at if p.must_settle(row.at) else -1)
         if settle_at >= 0:

@@ -42,18 +42,16 @@ from journal.engine.retention import Retention
 from journal.engine.rowsfile import DATABASES, Rows
 from journal.engine.segments import Place, Reader, segment_path
 from journal.engine.state import State
-from journal.engine.steps import PAUSE_S
+from journal.engine.wake import RETRY_S, Wake
+from journal.engine.wallclock import follow, resume
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
-RETRY_S = 1.0
-TIMER_MAX_S = 60.0
 
-
-class Pipeline:
+class Pipeline(Wake):
     """A journal's lock, log, group commit, state and timers."""
 
     only: bytes | None = None
@@ -92,6 +90,7 @@ class Pipeline:
         self.changes = 0
         """Since the last checkpoint."""
         self.next_token, self.timer_at = opening << 40, 0
+        self.offset = self.offset_seen = time.offset
         self.tick: Callable[[int], int] = lambda now: 0
         """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
         self.tally = Tally()
@@ -144,6 +143,7 @@ class Pipeline:
                 rows.file.abandon()
             self.log.close()
             raise
+        resume(self)
         self.checkpoints.opened(applied)
         self.generations.schedule()
         self.look_at_settings()
@@ -161,7 +161,7 @@ class Pipeline:
         state.use()
         applied = state.load()
         self.changes = 0
-        self.time.not_before(state.time)
+        stamp = max(self.log.stamp, state.time)
         reader = Reader(self.log.directory, self.name.encode(), applied)
         for place, record, payload in reader:
             try:
@@ -174,7 +174,8 @@ class Pipeline:
                     f"{place.offset}) does not fit the rows: {e!r}. Restore the store from a copy"
                 ) from e
             self.changes += self.checkpoints.weight(payload.changes, len(record.data))
-            self.time.not_before(record.timestamp)
+            stamp = max(stamp, record.timestamp)
+        self.log.stamp = stamp
         state.rebuild_order()
         self.timer_at = 0
         return applied, reader.end
@@ -243,7 +244,11 @@ class Pipeline:
             raise self.trouble
         if self.is_broken or self.checkpoints.is_hold_due:
             self._attend()
-        now = self.time.now()
+        time = self.time
+        steady, offset = time.steady(), time.offset
+        if offset != self.offset_seen:
+            follow(self, offset)
+        now = (steady + offset) // 1_000_000
         if now >= self.timer_at:
             self.flush()
             self.tick(now)
@@ -338,19 +343,6 @@ class Pipeline:
         self.plain_bytes_max = max(limit, 0) if self.generations.schema is None else 0
         self.log.encode = encoder_of(self, self.log.namespace)
 
-    def timer_soon(self, date: int) -> None:
-        """A timer is due at this date, or earlier."""
-        if date < self.timer_at:
-            self.timer_at = date
-            self.arm()
-
-    def arm(self) -> None:
-        """Have the keeper tick at `timer_at` when nobody calls."""
-        if self.timer_at < self._alarm.at:
-            seconds = self.time.until(self.timer_at)
-            if seconds is not None:
-                self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
-
     def level_of(self, durability: str | None, default: int) -> int:
         """The level that a call asked for."""
         return default if durability is None else level_named(durability)
@@ -441,10 +433,3 @@ class Pipeline:
                 log.warning("sync_postponed journal=%s error=%s", self.name, e)
                 self._is_sync_scheduled = True
                 self.keeper.after(RETRY_S, self._sync_later)
-
-    def _tick_later(self) -> None:
-        with self.lock:
-            if self.trouble is None:
-                self.enter()
-                self.arm()
-            self.due.notify_all()

@@ -83,6 +83,8 @@ class Prepared(NamedTuple):
     rejected: list[Rejected]
     bytes: int
     """What they take in a record."""
+    began: int
+    """The accepted date of those that have none of their own."""
 
 
 class Bounds(NamedTuple):
@@ -124,7 +126,16 @@ class Preparing:
         slots, by_slot = [each[:SLOT_BYTES] for each in keyed], array("I")
         by_slot.frombytes(b"".join([each[SLOT_BYTES:] for each in keyed]))
         return Prepared(
-            self._items, ordered, slots, by_slot, has_more, self._parts, self._rows, self._rejected, self._bytes
+            self._items,
+            ordered,
+            slots,
+            by_slot,
+            has_more,
+            self._parts,
+            self._rows,
+            self._rejected,
+            self._bytes,
+            self._now,
         )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 from journal.core import effects as fx
@@ -19,6 +20,7 @@ from journal.core.keys import UserKey, pack_place
 from journal.core.limits import KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.rows import Row, encode_new, encode_usual, key_size, place
 from journal.core.schema import Schema
+from journal.core.tally import SAMPLE
 from journal.core.times import DateLike, DurationLike
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.engine.arguments import (
@@ -30,14 +32,14 @@ from journal.engine.arguments import (
     version_number,
     wanted,
 )
-from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, creating, put_many, put_together
+from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, counts_of, creating, put_many, put_together
 from journal.engine.commit import Kind
 from journal.engine.groups import change_many, change_one, deleting, moving
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
 from journal.engine.side import Side
-from journal.errors import JournalError
+from journal.errors import JournalError, Refused
 from journal.shield import SHIELD, exposed, shield_down, shield_up, shielded
 
 Options = tuple[DateLike | None, DurationLike | None, DateLike | None, DateLike | None, str | None]
@@ -49,6 +51,9 @@ _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python f
 @shielded
 class Producing(Side):
     """The verbs of producers."""
+
+    _puts = 0
+    """How many there were; of each SAMPLE-th the time is taken. Threads that count at once cost a sample, nothing more."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(pipeline)
@@ -76,6 +81,12 @@ class Producing(Side):
         that the caller has read: VersionMismatch when it is another one by now; 0: when there is an entry.
         """
         p = self._p
+        self._puts += 1
+        if not self._puts % SAMPLE:
+            return self._timed_put(
+                key, data, priority=priority, process_date=process_date, delay=delay, expiration=expiration,
+                insertion_date=insertion_date, owner=owner, version=version, durability=durability,
+            )  # fmt: skip
         limit = p.plain_bytes_max
         pack = self._pack
         if (
@@ -114,6 +125,13 @@ class Producing(Side):
         options = process_date, delay, expiration, insertion_date, owner
         with SHIELD:
             return self._put_any(key, data, priority, options, durability, life.put, version)
+
+    def _timed_put(self, key: UserKey | None, data: Any, **options: Any) -> PutResult:
+        """A put whose time is taken, from the call to the answer."""
+        began = perf_counter_ns()
+        result = self.put(key, data, **options)
+        self._p.tally.put_times.add((perf_counter_ns() - began) // 1000)  # without the lock: a sample may get lost
+        return result
 
     def create(
         self,
@@ -180,6 +198,7 @@ class Producing(Side):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(at, 1, now, level)
+        p.tally.put["inserted"] += 1
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
     def _put(
@@ -208,6 +227,7 @@ class Producing(Side):
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
         p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
+        counts_of(p, rule)["inserted"] += 1
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
     def _merge(
@@ -217,13 +237,19 @@ class Producing(Side):
         p = self._p
         p.flush()
         found = self._find(want.key, want.raw, now)
-        life.check_put(found, want.key, version)
-        new = row_of(want, found.slot, now, p.log.next_offset)
-        decision = rule(found, new, p.settings)
+        new = row_of(want, found, now, p.log.next_offset)
+        counts = counts_of(p, rule)
+        try:
+            life.check_put(found, want.key, version)
+            decision = rule(found, new, p.settings)
+        except Refused:
+            counts["refused"] += 1
+            raise
         row = decision.row
         at = row.at
         if decision.effect is not None:
             at = p.write(decision.effect, 1, now, level, partial(p.state.apply, decision.effect))
+        counts[decision.outcome] += 1
         priority, date = place(row.primary)
         return PutResult(decision.outcome, cursor_of(at), row.version, date, priority), at
 

@@ -18,6 +18,7 @@ from journal.core import life
 from journal.core.cursor import cursor_of
 from journal.core.keys import UserKey, key_bytes
 from journal.core.rows import Row, encode_row, place
+from journal.core.tally import refused
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, row_of
 from journal.engine.bulk import after, look_up, versions_of, wants_of
@@ -55,10 +56,10 @@ class _Group:
         self._schema = self._p.generations.schema
         self._results: list[Any] = [None] * len(tokens)
         places = [i for i, put in enumerate(nexts) if put is not None]
-        refused: list[Any] = [None] * len(places)
-        wants = wants_of(side, [nexts[i] for i in places], refused, self._schema)  # type: ignore[misc]
+        unfit: list[Any] = [None] * len(places)
+        wants = wants_of(side, [nexts[i] for i in places], unfit, self._schema)  # type: ignore[misc]
         self._wants: dict[int, Wanted] = {places[i]: want for i, want in wants}
-        self._refused = {places[i]: error for i, error in enumerate(refused) if error is not None}
+        self._refused = {places[i]: error for i, error in enumerate(unfit) if error is not None}
         self._versions = versions_of(nexts)
         self._seen: dict[UserKey, life.Found] = {}
         self._effects: list[fx.Effect] = []
@@ -69,34 +70,51 @@ class _Group:
         now = p.enter()
         if p.generations.schema is not self._schema:
             raise SchemaChanged
-        self._seen, refused = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
+        self._seen, unfit = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
         self._effects = []
         ended: set[int] = set()
+        began: list[int] = []
         for i, token in enumerate(self._tokens):
             want = self._wants.get(i)
             try:
                 if i in self._refused:
                     raise self._refused[i]
-                if want is not None and want.key in refused:
-                    raise refused[want.key]
+                if want is not None and want.key in unfit:
+                    raise unfit[want.key]
                 if token in ended or (token not in p.state.leases.by_token and token in p.state.finished.tokens):
                     self._results[i] = None if want is None else _repeated(p, want, self._seen[want.key], now)
                     continue
+                start = p.state.leases.by_token[token].start if token in p.state.leases.by_token else now
                 self._results[i] = self._done(token, want, self._versions.get(i), now)
                 ended.add(token)
+                began.append(start)
             except (Invalid, Refused) as e:
                 self._results[i] = e
         effects = self._effects
         if effects:
             effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
             p.write(effect, len(effects), now, self._level, partial(p.state.apply, effect))
+        self._count(now, ended, began)
         return self._results, p.log.next_offset - 1
+
+    def _count(self, now: int, ended: set[int], began: list[int]) -> None:
+        """Count what came of the leases, and of the puts that were made."""
+        tally = self._p.tally
+        for result in self._results:
+            if isinstance(result, Exception):
+                refused(tally.done, result)
+            elif result is not None and result.outcome != REPEATED:
+                tally.put[result.outcome] += 1
+        tally.done["finished"] += len(ended)
+        tally.done["repeated"] += sum(not isinstance(r, Exception) for r in self._results) - len(ended)
+        for start in began:
+            tally.processing.add(now - start)
 
     def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
         """Finish one lease (N3); the result of its next put."""
         p, seen = self._p, self._seen
         held = self._side._held(token, now)
-        found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key))
+        found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key), is_change=True)
         assert found.row is not None
         holding = life.Holding(found.row, token, found.successor)
         at = p.log.next_offset + len(self._effects)
@@ -104,11 +122,11 @@ class _Group:
         if want is not None:
             life.check_put(found if want.key == held.key else seen[want.key], want.key, version)
         if want is not None and want.key == held.key:
-            outcome, heir = life.follow(holding, row_of(want, found.slot, now, at), at, p.settings)
+            outcome, heir = life.follow(holding, row_of(want, found, now, at), at, p.settings)
             result = _result(outcome, heir, at)
         elif want is not None:
             target = seen[want.key]
-            outcome, row, effect = life.put(target, row_of(want, target.slot, now, at + 1), p.settings)
+            outcome, row, effect = life.put(target, row_of(want, target, now, at + 1), p.settings)
             result = _result(outcome, row, row.at if effect is None else at + 1)
             seen[want.key] = target if effect is None else after(target, row)
         value = (None, None) if heir is None else (heir.primary, encode_row(heir))
@@ -127,5 +145,5 @@ def _repeated(p: Pipeline, want: Wanted, found: life.Found, now: int) -> PutResu
     row = found.successor or found.row
     if row is not None:
         return _result(REPEATED, row, row.at)
-    asked = row_of(want, found.slot, now, p.log.next_offset - 1)
+    asked = row_of(want, found, now, p.log.next_offset - 1)
     return _result(REPEATED, asked._replace(version=0), asked.at)

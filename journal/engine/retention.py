@@ -89,7 +89,8 @@ class Retention:
         if age_max is None or not p.log.position or p.log.keep_from >= p.log.next_offset:
             return False
         try:
-            return p.time.now() - _date_in(p.log.fd, p.log.first) >= age_max // ROLLS
+            began = _date_in(p.log.fd, p.log.first) + p.state.steps.since(p.log.base + p.log.first)
+            return p.time.now() - began >= age_max // ROLLS
         except OSError as e:
             log.warning("log_age_unknown journal=%s error=%s", p.name, e)
             return False
@@ -110,6 +111,7 @@ class Retention:
             kept_from, now = p.log.keep_from, p.time.now()
             held_from = self.held_from()
             kept = p.generations.kept
+            since = p.state.steps.since
         pieces: list[Piece] = []
         for k, following in zip(kept, [*kept[1:], None], strict=True):
             if not k.has_log:
@@ -120,7 +122,10 @@ class Retention:
                 if k.order not in self._closed:
                     self._closed[k.order] = self._closed_pieces(k.order, k.last, following.began)
                 pieces += self._closed[k.order]
-        held = [piece for piece in pieces if piece.next_at > kept_from]
+        # An age is a duration: dates are moved by the steps of the clock since.
+        held = [
+            piece._replace(newest=piece.newest + since(piece.next_at)) for piece in pieces if piece.next_at > kept_from
+        ]
         floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
         if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
             with p.lock:

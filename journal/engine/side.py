@@ -25,16 +25,16 @@ class Side:
     def _find(self, key: UserKey, raw: bytes, now: int) -> life.Found:
         """What is stored of a key; a lease on it that is over ends first, and an entry that has expired goes."""
         p = self._p
-        found = p.state.find(key, raw)
+        found = p.state.find(key, raw, is_change=True)
         row = found.row
         if row is not None and found.is_processing:
             held = p.state.leases.by_primary[row.primary]
             if held.deadline <= now:
                 lose(p, [held], now)
                 p.flush()
-                found = p.state.find(key, raw)
+                found = p.state.find(key, raw, is_change=True)
                 row = found.row
         if row is not None and row.expiration and row.expiration <= now and not found.is_processing:
             expire(p, [row.primary, row.key], now)
-            found = p.state.find(key, raw)
+            found = p.state.find(key, raw, is_change=True)
         return found

@@ -20,6 +20,7 @@ from journal.core.keys import ORDINAL_AT, SLOT_AT, SLOT_BYTES, expiration_key, g
 from journal.core.rows import (
     ENTRY_HEAD,
     OWNER_AT,
+    PROCESSING,
     WAITING,
     LeaseRow,
     Row,
@@ -39,6 +40,7 @@ BULK = 1024
 """So many new entries of one record, or more, are sorted and given to LMDB at once."""
 _ORDINAL = itemgetter(ORDINAL_AT)
 _NEVER = bytes(8)
+_PROCESSING = bytes((PROCESSING,))
 
 
 class State(Stored):
@@ -195,9 +197,7 @@ class State(Stored):
         item = self.pending.pop(slot, None)
         if item is not None:
             self.lent[slot] = item
-            home = self.active
-        else:
-            home = self.taken_from
+        home = self.taken_from if item is None else self.active
         return self._begin_lease(effect, 0, row, at, home)
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
@@ -344,27 +344,32 @@ class State(Stored):
             raise StoreDamaged(f"{self.file.path}: no entry in slot {slot.hex()}, which the log names")
 
     def _carry(self, effect: fx.Carry, at: int) -> None:
-        """Entries, lease rows of waiting ones and buried rows move to the active generation, as they are."""
-        self.active.growth.carried()
-        for i in range(0, len(effect.entries), 2):
-            primary, value = effect.entries[i], effect.entries[i + 1]
+        """Entries, the lease rows of those that have one and buried rows move to the active generation, as they are."""
+        active, leases = self.active, self.leases
+        active.growth.carried()
+        rows = dict(zip(effect.worn[::2], effect.worn[1::2], strict=True))
+        for primary, value in zip(effect.entries[::2], effect.entries[1::2], strict=True):
             row = decode_entry(primary, value)
-            worn = self.leases.worn.get(primary)
-            home = self._home(primary, at)
+            if rows.get(primary, b"")[4:5] == _PROCESSING:
+                row = row._replace(expiration=0)  # not in the index while it is under a lease (X1)
+            held, home = leases.by_primary.get(primary), self._home(primary, at)
             if home is not None:
                 home.has_moved = True
-                if worn is not None:
+                if primary in leases.worn or (held is not None and held.is_saved):
                     home.must_delete(primary, home.leases, "leases")
                 if row.expiration:
                     home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
                 self._remove(home, primary, row.owner)
             self.insert(row, value)
         self.flush()
-        active = self.active
-        for i in range(0, len(effect.worn), 2):
-            primary, value = effect.worn[i], effect.worn[i + 1]
+        for primary, value in rows.items():
             active.put(primary, value, db=active.leases)
-            self.leases.worn[primary] = self._lease(active, primary, value)
+            held = leases.by_primary.get(primary)
+            if held is None:
+                self._load_lease(active, primary, self._lease(active, primary, value))
+            else:
+                held.home, held.is_saved = active, True
+                leases.unsaved.pop(primary, None)
         for i in range(0, len(effect.buried), 2):
             self._unbury(effect.buried[i], at)
             self._lay(effect.buried[i], effect.buried[i + 1])
@@ -423,6 +428,8 @@ class State(Stored):
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
                 self.look_for_pause()
+            case fx.Step():
+                self.step(effect, at)
             case fx.Carry():
                 self._carry(effect, at)
             case fx.Clear():

@@ -23,6 +23,7 @@ import atexit
 import logging
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -143,7 +144,7 @@ class Store:
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot open {path}") from e
             raise
-        self._end_advance = time.on_advance(self._on_advance)
+        time.open(self._on_advance)
         _open_stores.add(self)
 
     def __enter__(self) -> Store:
@@ -307,6 +308,7 @@ class Store:
             "pid": os.getpid(),
             "opening": self._catalog.opening,
             "clock_steps": self._time.steps,
+            "clock": self._time.statistics(),
             "now": self._time.now(),
             "drift": self._drift(),
             "journals": {
@@ -363,7 +365,7 @@ class Store:
                 return
             self._trouble = StoreClosed(f"the store {self.path} is closed")
             _open_stores.discard(self)
-            self._end_advance()
+            self._time.close()
             try:
                 self._keeper.call(self._close_journals)
             finally:
@@ -403,7 +405,8 @@ class Store:
 
     def _on_advance(self) -> None:
         for journal in list(self._journals.values()):
-            catch_up(journal._p)
+            look = partial(catch_up, journal._p)
+            look() if self._time.is_manual else self._keeper.after(0, look)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""

@@ -19,8 +19,9 @@ from functools import partial
 from heapq import merge
 from itertools import islice
 
+from journal.core import effects as fx
 from journal.core.buckets import Range
-from journal.core.keys import SLOT_AT, UserKey, buried_in, murmur, unpack_place
+from journal.core.keys import SLOT_AT, UserKey, murmur, unpack_place
 from journal.core.life import Found, Holding
 from journal.core.limits import ORDINAL_MAX
 from journal.core.rows import (
@@ -43,6 +44,7 @@ from journal.engine.order import Entries, Order
 from journal.engine.ranges import Ranges
 from journal.engine.rowsfile import Joined, Rows
 from journal.engine.segments import Place
+from journal.engine.wallclock import Steps
 from journal.errors import Invalid, StoreDamaged
 
 _U64 = struct.Struct(">Q")
@@ -60,8 +62,9 @@ class Stored:
         on_expiration: Callable[[int], None] = lambda date: None,
         *,
         finished: Finished | None = None,
+        steps: Steps | None = None,
     ) -> None:
-        """`finished`: of journals that share their rows (finished N2)."""
+        """`finished`, `steps`: of journals that share their rows (finished N2)."""
         self.on_expiration = on_expiration
         self.on_index: Callable[[], None] = lambda: None
         """Called when the rows change without a record."""
@@ -76,6 +79,7 @@ class Stored:
         self.lent: dict[bytes, tuple[Row, bytes]] = {}
         """New entries by slot, with their bytes, that LMDB does not have yet (X5)."""
         self.finished = Finished() if finished is None else finished
+        self.steps = Steps() if steps is None else steps
         self._has_own_finished = finished is None
         self.once = Once()
         self.is_paused = False
@@ -112,6 +116,8 @@ class Stored:
         self.leases.clear()
         self.pending.clear()
         self.lent.clear()
+        if self._has_own_finished:
+            self.steps.load(self.active)
         for rows in self.generations:
             place, self.time = rows.load()
             for primary, value in rows.all(rows.leases):
@@ -144,6 +150,7 @@ class Stored:
             self.leases.worn[primary] = lease
             return
         row = self.entry(primary)
+        lease = self.steps.moved_lease(lease)
         held = Held(
             primary, row.key, row.owner, row.expiration, lease.version, lease.timeouts, lease.start, lease.deadline,
             lease.token, lease.at, lease.consumer, rows,
@@ -167,6 +174,7 @@ class Stored:
                 rows.keep(order, applied, now)
         self.active.keep(order, applied, now)
         self.finished.keep(self.active)
+        self.steps.keep(self.active)
         self.once.keep(self.active)
 
     def move_to(self, rows: Rows) -> None:
@@ -178,6 +186,12 @@ class Stored:
         for name, value in loads:
             rows.put(name, value, db=rows.meta)
         self.finished.move_to(rows)
+        self.steps.move_to(rows)
+
+    def step(self, step: fx.Step, at: int) -> None:
+        """The clock was set (wallclock D1)."""
+        self.steps.add(at, step)
+        self.leases.move(step.by, at)
 
     def flush(self) -> None:
         """Give LMDB the new entries that it does not have yet (X5)."""
@@ -263,6 +277,10 @@ class Stored:
         """When the next entry falls due, or fell due; None when nothing waits."""
         return self.order.next_due_exactly(now, self._cursor, self.leases.by_primary)
 
+    def oldest_due(self, now: int) -> int | None:
+        """When the entry fell due that is due for the longest time, of any priority; None when nothing is due."""
+        return self.order.oldest_due(now, self._cursor, self.leases.by_primary)
+
     def due_now(self, now: int, limit: int) -> tuple[int, int | None]:
         """How many entries are due, of up to `limit` keys, and when the next one falls due that is not; nothing is pending."""
         return self.order.due_now(
@@ -311,10 +329,6 @@ class Stored:
             return decode_lease(primary, value)
         except StoreDamaged as e:
             raise StoreDamaged(f"{rows.file.path}: {e}") from e
-
-    def current(self, primary: bytes) -> Row:
-        """The entry with the version and the timeouts that count (rows R4)."""
-        return self.counted(self.entry(primary))
 
     def counted(self, row: Row) -> Row:
         """The row with the version and the timeouts that count (rows R4)."""
@@ -367,17 +381,15 @@ class Stored:
             found.update(slot for slot in slots if slot in self.pending or slot in self.lent)
         return found
 
-    def has_any(self, slots: list[bytes]) -> bool:
-        """Whether any of these slots is taken."""
-        return any(rows.cursor(db=rows.keys).getmulti(slots) for rows in self.generations)
-
-    def find(self, key: UserKey, raw: bytes) -> Found:
-        """All that is stored of a key."""
+    def find(self, key: UserKey, raw: bytes, *, is_change: bool = False) -> Found:
+        """All that is stored of a key; for a change with the dates of now (wallclock D2)."""
         slot, row = self.lookup(key, raw)
         if row is None:
             return Found(slot, None)
         held = self.leases.by_primary.get(row.primary)
         successor = self.successor(held) if held is not None and held.has_successor else None
+        if is_change:
+            row, successor = self.steps.moved(row), successor and self.steps.moved(successor)
         return Found(slot, self.counted(row), held is not None, successor)
 
     def successor(self, held: Held) -> Row:
@@ -392,9 +404,9 @@ class Stored:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
     def holding(self, held: Held) -> Holding:
-        """A lease with the row under it, for the rules."""
-        row = self.entry(held.primary)._replace(version=held.version, timeouts=held.timeouts)
-        return Holding(row, held.token, self.successor(held) if held.has_successor else None)
+        """A lease with the row under it, for the rules, with the dates of now (wallclock D2)."""
+        row = self.steps.moved(self.entry(held.primary))._replace(version=held.version, timeouts=held.timeouts)
+        return Holding(row, held.token, self.steps.moved(self.successor(held)) if held.has_successor else None)
 
     def expirations(self, limit: int) -> list[tuple[int, bytes]]:
         """The waiting entries that expire first."""
@@ -420,18 +432,6 @@ class Stored:
         if not self.older:
             return self.active.names(self.active.file.databases[database], start)
         return merge(*(rows.names(rows.file.databases[database], start) for rows in self.generations))
-
-    def buried_of(self, raw: bytes) -> list[tuple[bytes, bytes]]:
-        """The buried rows whose key has this murmur, in the order of burial."""
-        digest, found = murmur(raw), []
-        for rows in self.generations:
-            for grave, _ in rows.all(rows.graves, digest):
-                name = buried_in(grave)
-                value = rows.get(name, db=rows.buried)
-                if value is None:
-                    raise StoreDamaged(f"{rows.file.path}: no buried entry {name.hex()}, which an index names")
-                found.append((name, value))
-        return sorted(found)
 
     def rows(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows of a sub-database, for the check and for lists."""

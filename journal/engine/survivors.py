@@ -18,20 +18,27 @@ CARRY_BYTES = 256 << 10
 LOOK_MAX = 4096
 
 
-def survivors(state: State, rows: Rows) -> fx.Carry | None:
-    """Some entries of a generation that are not under a lease, or buried ones; None when there are none."""
+def survivors(state: State, rows: Rows, *, with_leased: bool) -> fx.Carry | None:
+    """
+    Some entries of a generation, or buried ones; None when there are none. Under a lease: only if they are asked for, and have no
+    successor, which would have to move, too.
+    """
     leased = state.leases.by_primary
     looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
-    waiting = _step(item for item in looked if item[0] not in leased)
-    buried = _step(rows.all(rows.buried)) if not waiting else []
-    if not waiting and not buried:
+    moving = _step(
+        item for item in looked if (held := leased.get(item[0])) is None or (with_leased and not held.has_successor)
+    )
+    buried = _step(rows.all(rows.buried)) if not moving else []
+    if not moving and not buried:
         return None
     worn: list[bytes] = []
-    for primary, _ in waiting:
-        lease = state.leases.worn.get(primary)
-        if lease is not None:
+    for primary, _ in moving:
+        lease, held = state.leases.worn.get(primary), leased.get(primary)
+        if held is not None:
+            worn += (primary, held.encoded())
+        elif lease is not None:
             worn += (primary, encode_lease(primary, *lease[:7], b""))
-    entries = [part for item in waiting for part in item]
+    entries = [part for item in moving for part in item]
     return fx.Carry(entries, worn, [part for item in buried for part in item])
 
 

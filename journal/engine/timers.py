@@ -97,8 +97,9 @@ def lose(p: Pipeline, overdue: list[Held], now: int) -> None:
     ]
     effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(e) for e in effects])
     p.write(effect, len(effects), now, min(p.level, OS), partial(state.apply, effect), is_essential=True)
-    p.tally.leases_lost += len(effects)
-    p.tally.buried_by_timeouts += sum(isinstance(e, fx.Bury) for e in effects)
+    counts = p.tally.timer
+    counts["leases_lost"] += len(effects)
+    counts["buried"] += sum(isinstance(e, fx.Bury) for e in effects)
 
 
 def expire(p: Pipeline, items: list[bytes | UserKey], now: int) -> None:
@@ -106,4 +107,4 @@ def expire(p: Pipeline, items: list[bytes | UserKey], now: int) -> None:
     effect = fx.Expire(items)
     count = len(items) // 2
     p.write(effect, count, now, min(p.level, OS), partial(p.state.apply, effect), is_essential=True)
-    p.tally.expired += count
+    p.tally.timer["expired"] += count

@@ -97,7 +97,7 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of a daemon. One thread at a time; `now` is engine time, as the dates of entries are."""
+    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are told as they are."""
 
     def __init__(self, server: str, *, listeners_max: int = LISTENERS_MAX, gap_ms: int = GAP_MS) -> None:
         self._server = server

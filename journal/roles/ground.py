@@ -24,8 +24,14 @@ class Clock(Protocol):
     def now(self) -> int:
         """In ms since the epoch."""
 
-    def until(self, ms: int) -> float | None:
-        """Seconds of real waiting until then; None when only the clock's owner moves it."""
+    def running(self) -> int:
+        """The steady clock in ms: for durations."""
+
+    def running_at(self, date: int) -> int:
+        """What `running` shows when a date comes."""
+
+    def until_running(self, ms: int) -> float | None:
+        """Seconds of real waiting until `running` shows that; None when only the clock's owner moves it."""
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Be told when a manual clock moves; returns a function that ends it."""

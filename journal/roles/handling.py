@@ -59,7 +59,7 @@ def finish(lease: Lease, result: object) -> Callable[[], object]:
 def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:
     """Count a failure; the first one, and then one now and again, is logged with its traceback (never a line per entry)."""
     consumer.failed += 1
-    now = consumer.time.now()
+    now = consumer.time.running()
     if now >= consumer.log_failures_at:
         consumer.log_failures_at = now + LOG_EVERY_MS
         log.warning(

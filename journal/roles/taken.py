@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 class Taken:
-    """One lease, and when to look after it next."""
+    """One lease, and when to look after it next, by the steady clock."""
 
     __slots__ = ("deadline", "is_handed", "is_warned", "lease", "next_at", "start", "step")
 
-    def __init__(self, lease: Lease, start: int, care: Care, now: int) -> None:
+    def __init__(self, lease: Lease, deadline: int, care: Care, now: int) -> None:
         self.lease = lease
-        self.start = start
-        self.deadline = lease.deadline
+        # However its dates are read, it has no more than its own length.
+        self.deadline = min(deadline, now + lease.deadline - lease.start)
+        self.start = self.deadline - (lease.deadline - lease.start)
         self.is_handed = False
         self.is_warned = False
         self.step: Step

@@ -163,13 +163,13 @@ class Taking(ABC):
         """Hold leases from now on."""
         if not leases:
             return
-        now = self.time.now()
+        now = self.time.running()
         soonest = NEVER
         answers = cast("Consuming", Answers(self))
         with self._changed:
             for lease in leases:
                 lease._journal = answers
-                taken = self._held[lease.token] = Taken(lease, lease.start, self.care, now)
+                taken = self._held[lease.token] = Taken(lease, self.time.running_at(lease.deadline), self.care, now)
                 heappush(self._coming, (not is_back, taken.rank, taken))
                 soonest = min(soonest, taken.next_at)
             self._changed.notify_all()
@@ -240,13 +240,13 @@ class Taking(ABC):
 
     def _extended(self, token: int, deadline: int) -> None:
         """A lease has another deadline."""
-        now = self.time.now()
+        now, ends = self.time.running(), self.time.running_at(deadline)
         with self._changed:
             taken = self._held.get(token)
             if taken is None:
                 return
             taken.lease.deadline = deadline
-            taken.extended(deadline, self.care, now)
+            taken.extended(ends, self.care, now)
             next_at = taken.next_at
         watch(self.time).at(self, next_at)
 

@@ -5,7 +5,8 @@ It sleeps until the next consumer has something to look after (`tick(now)` of th
 looked after again), and knows each consumer's next date only. What a program wants to be told is told by other threads.
 
 W1  A consumer is known weakly: one that nobody holds any more is not looked after, and its leases end by themselves.
-W2  A date is engine time of that consumer's store. Sleeps are clamped, and end when a clock of a test moves.
+W2  Its times are those of the steady clock (`running`): what it looks after are durations, whatever becomes of the wall clock. Sleeps
+    are clamped, and end when a clock of a test moves.
 W3  The watch holds no lock while it ticks, and takes none of the engine's while it holds its own.
 W4  A daemon that does not answer keeps nobody waiting but those whose leases are there.
 """
@@ -107,13 +108,13 @@ class Watch:
 
     def _is_due(self) -> bool:
         """Whether somebody may have to be looked after; under the lock."""
-        return any(dates.heap and dates.heap[0][0] <= time.now() for time, dates in self._dates.items())
+        return any(dates.heap and dates.heap[0][0] <= time.running() for time, dates in self._dates.items())
 
     def _take(self) -> list[Watched]:
         """Who is to be looked after, taken out; what is stale goes."""
         found: dict[int, Watched] = {}
         for time, dates in list(self._dates.items()):
-            now = time.now()
+            now = time.running()
             while dates.heap and (dates.heap[0][0] <= now or dates.heap[0][2]() is None):
                 watched = heappop(dates.heap)[2]()
                 if watched is not None and watched.armed_at <= now:
@@ -125,7 +126,7 @@ class Watch:
         return list(found.values())
 
     def _sleep_s(self) -> float:
-        waits = [time.until(dates.heap[0][0]) for time, dates in self._dates.items()]
+        waits = [time.until_running(dates.heap[0][0]) for time, dates in self._dates.items()]
         return min([*(wait for wait in waits if wait is not None), SLEEP_MAX_S])
 
     def _run(self) -> None:
@@ -147,7 +148,7 @@ class Watch:
                 self._look_after(due.pop())  # and forgets it (W1)
 
     def _look_after(self, watched: Watched) -> None:
-        now = watched.time.now()
+        now = watched.time.running()
         try:
             following = watched.tick(now)
         except Exception:

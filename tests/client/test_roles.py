@@ -112,8 +112,8 @@ def test_a_handler_works_in_a_thread_and_what_fails_is_tried_again(far: RemoteSt
 
 def pass_time(monkeypatch: pytest.MonkeyPatch, consumer: journal.Consumer, ms: int) -> None:
     """Have the program believe that so much time has passed; the daemon's own has not."""
-    now = FarTime.now
-    monkeypatch.setattr(FarTime, "now", lambda self: now(self) + ms)
+    running = FarTime.running
+    monkeypatch.setattr(FarTime, "running", lambda self: running(self) + ms)
     watch(consumer.time).soon(consumer)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from journal.core import effects as fx
 from journal.core.events import Event, Where, events_of
-from journal.core.keys import PRIMARY_BYTES
+from journal.core.keys import PRIMARY_BYTES, SLOT_AT, TURN_AT
 from journal.core.puts import SMALL_BYTES, puts_decoder
 from journal.core.record import decode, encoder, payload
 from journal.core.rows import encode_row, pack_data
@@ -92,6 +92,16 @@ def test_it_ends_before_any_other_change() -> None:
         buffer = log(put(1), put(2), other, put(5))
         assert read(buffer)[:2] == (len(before), FIRST + 2)
         assert read(buffer)[2] == one_by_one(before)
+
+
+def test_puts_of_the_former_format_are_left_to_the_decoder_of_all_records() -> None:
+    """Their primary keys had no turn; a log of them can still be read."""
+    old = row(3, NOW + 1, key="old")
+    primary = old.primary[:TURN_AT] + old.primary[SLOT_AT:]
+    buffer = log(fx.Put(primary, encode_row(old._replace(primary=primary))), put(2))
+    assert read(buffer) == (0, FIRST, [])
+    event = one_by_one(buffer)[0]
+    assert (event.key, event.priority, event.process_date) == ("old", 3, NOW + 1)
 
 
 def test_it_reads_no_further_than_it_may() -> None:

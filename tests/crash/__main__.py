@@ -1,5 +1,5 @@
 """
-The crash campaigns: `python -m tests.crash kill|power|faults|interrupt|mutants|damage`.
+The crash campaigns: `python -m tests.crash kill|power|faults|interrupt|mutants|damage|soak`.
 
 Each prints its progress, and exits with 1 when a promise was broken, with the way to see it again.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.crash import damage, faults, interrupt, kill, mutants, power
+from tests.crash import damage, faults, interrupt, kill, mutants, power, soak
 
 CAMPAIGNS = {
     "kill": (kill, "kill -9 a working child at random and at named points, reopen, compare"),
@@ -18,6 +18,7 @@ CAMPAIGNS = {
     "interrupt": (interrupt, "Ctrl-C at random moments in every verb, beside threads that work"),
     "mutants": (mutants, "break the engine on purpose: the campaigns must notice"),
     "damage": (damage, "flip bits, zero pages and cut files: named errors, never other data"),
+    "soak": (soak, "work for a long time with everything at once: memory and descriptors stay flat"),
 }
 
 

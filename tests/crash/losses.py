@@ -81,9 +81,10 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
     if done.returncode != 0:
         return True, 0, f"the program ended with {done.returncode}: {done.stderr[-2500:]}"
     events = parse(read_lines(place / "trace"), root=str(root), cwd=str(PROJECT), marks=str(place / "marks"))
-    if not any(isinstance(event, ev.SyncFailed) for event in events):
-        return False, 0, None
     marks = read_marks(place / "marks")
+    if not any(isinstance(event, ev.SyncFailed) for event in events):
+        failed = [mark.answer for mark in marks if mark.level == "unknown"]
+        return False, 0, f"a step failed without a fault: {failed}" if failed else None
     # L2, on a copy: it is compared with below, as what became of the last step.
     shutil.copytree(root / "store", place / "killed")
     last, problem = opened(place / "killed", loss)

@@ -266,3 +266,20 @@ def test_an_idle_daemon_does_not_wake_up(server: Server, connect: Connect, ear: 
     with pytest.raises(TimeoutError):
         ear.sock.recv(100)
     assert client.call("STATUS")["wake_ups"] - before <= 2
+
+
+@pytest.mark.parametrize("step", [3_600_000, -3_600_000])
+def test_a_step_of_the_clock_is_heard_of(
+    connect: Connect, ear: Ear, pages: journal.Journal, clock: ManualClock, step: int
+) -> None:
+    """What is due by the new date is told at once, also right after something else was; a listener lives as long as it did."""
+    client = connect()
+    reply = listen(client, ear)
+    pages.put("now", process_date=clock.now() - 7_200_000)
+    assert ear.hear()[1]["due"] == "1"
+    pages.put("later", process_date=clock.now() + 3_600_000)
+    clock.step(step)
+    clock.advance(1000)
+    assert ear.hear()[1]["due"] == ("2" if step > 0 else "1")
+    clock.advance(LEASE_MS - 1001)
+    assert client.call("LISTEN", listener=reply["listener"], port=ear.port, journals=["pages"])

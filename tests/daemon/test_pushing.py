@@ -365,3 +365,41 @@ def test_a_client_that_does_not_read_gets_the_rest_when_it_does(tmp_path: Any) -
                 assert pages.statistics()["processing"] < 500
             got = client.pushed(500)
             assert len({item[KEY] for item in got}) == 500
+
+
+@pytest.mark.parametrize("step", [3_600_000, -3_600_000])
+def test_a_step_of_the_clock(connect: Connect, pages: journal.Journal, clock: ManualClock, step: int) -> None:
+    """What is due by the new date is pushed at once; leases that were pushed count against their consumer when they end, not before."""
+    client = connect()
+    subscribe(client, 100, "w", lease=10_000)
+    pages.put("a")
+    held = client.pushed()
+    pages.put("later", process_date=clock.now() + 3_600_000)
+    clock.step(step)
+    assert keys(client.pushed() if step > 0 else []) == (["later"] if step > 0 else [])
+    pages.put("b")
+    assert keys(client.pushed()) == ["b"]
+    clock.advance(9999)
+    client.call("EXTEND", "pages", token=held[0][TOKEN], lease=10_000)
+    assert pages.statistics()["leases_lost"] == 0
+    clock.advance(1)
+    client.call("PING")
+    assert pages.lease(held[0][TOKEN]).deadline == clock.now() + 9999
+
+
+def test_a_silent_consumer_is_found_after_a_step_back(
+    connect: Connect, pages: journal.Journal, clock: ManualClock
+) -> None:
+    """It has as many leases to lose as without one."""
+    silent = connect()
+    subscribe(silent, 100, "silent", lease=1000)
+    pages.put("a")
+    for _ in range(SILENT_MAX):
+        silent.pushed()
+        clock.step(-500)
+        pages.move_many([])
+        clock.advance(1000)
+        pages.put("a")
+    silent.call("PING")
+    assert not silent.seen
+    assert pages.statistics()["processing"] == 0

@@ -322,7 +322,7 @@ CASES: list[Case] = [
     ("FEED_MARK", {"consumer": "no", "cursor": [1, 3]}, same, lambda j: j.mark_feed("no", Cursor(1, 3))),
     ("FEED_SKIP", {"consumer": "no", "cursor": [1, 3]}, same, lambda j: j.skip_feed("no", Cursor(1, 3))),
 ]
-MEASURED = {"checkpoint_ms_last": 0, "checkpoint_ms_max": 0, "syncs": 0}
+MEASURED = {"checkpoint_ms_last": 0, "checkpoint_ms_max": 0, "syncs": 0, "sync_time": 0, "put_time": 0}
 """What no two runs have in common."""
 
 

@@ -404,3 +404,42 @@ def test_a_close_whose_catalog_fails_still_closes(tmp_path: Path, monkeypatch: p
     with journal.open(tmp_path / "s") as store:
         assert keys(store) == keys(store, "other") == {"a"}
         assert store.check() == []
+
+
+def test_meta_pages_that_the_cache_alone_may_have_are_written_again(
+    tmp_path: Path, crashed: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed sync the cache calls them clean: the next open makes them durable before the log that they stand for goes."""
+    with journal.open(tmp_path / "s") as store:
+        store.journal("pages").put("a")
+        store.checkpoint()
+        copy = crashed(store)
+    pages = 2 * os.sysconf("SC_PAGESIZE")
+    assert renewed(copy, monkeypatch) == {CATALOG: pages, "rows.mdb": pages}
+    assert renewed(tmp_path / "s", monkeypatch) == {CATALOG: pages}  # those of rows are durable after a clean close
+
+
+def renewed(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The LMDB files whose beginning is written and synced when a store is opened, and how much of it."""
+    written: dict[str, int] = {}
+    synced: set[str] = set()
+    pwrite, fdatasync = os.pwrite, os.fdatasync
+
+    def name_of(fd: int) -> str:
+        return Path(os.readlink(f"/proc/self/fd/{fd}")).name
+
+    def write(fd: int, data: bytes, position: int) -> int:
+        if position == 0:
+            written[name_of(fd)] = len(data)
+        return pwrite(fd, data, position)
+
+    def sync(fd: int) -> None:
+        synced.update({name_of(fd)} & written.keys())
+        fdatasync(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", write)
+        patch.setattr(os, "fdatasync", sync)
+        with journal.open(path) as store:
+            assert keys(store) == {"a"}
+    return {name: written[name] for name in synced if name.endswith(".mdb")}

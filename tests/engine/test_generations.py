@@ -222,24 +222,6 @@ def settle(store: journal.Store) -> None:
         store.checkpoint()
 
 
-def test_a_lease_keeps_its_generation_until_it_ends(store: journal.Store, clock: ManualClock) -> None:
-    """Neither rotation nor moving takes an entry from under its lease."""
-    pages = store.journal("pages", generations_max=2)
-    pages.put("a", 1)
-    lease = pages.claim(lease="1h")
-    assert lease is not None
-    for i in range(4):
-        pages.rotate()
-        pages.put(f"b{i}", delay="1d")
-    settle(store)
-    first = pages.generations()[0]
-    assert (first.order, first.state, first.processing, first.kept_by) == (1, "draining", 1, ("leases",))
-    lease.done()
-    settle(store)
-    assert 1 not in live(pages)
-    assert store.check() == []
-
-
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["put", "put", "put", "claim", "done", "release", "rotate", "checkpoint", "reopen", "advance"]),

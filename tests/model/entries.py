@@ -22,7 +22,9 @@ KEYS = st.sampled_from(["a", b"a", "b", "c", "a:1"])
 PRIORITIES = st.sampled_from([0, 100, 200])
 DELAYS = st.sampled_from([0, 1, 1000, 9000])
 LIVES = st.sampled_from([None, None, 500, 3000])
-AGES = st.sampled_from([0, 0, 0, 700])
+AGES = st.sampled_from([0, 0, None, None, 700])
+"""How long before it is put an entry was inserted; None: the engine says when."""
+STEPS = st.sampled_from([-3_600_000, -7000, -1500, 1500, 7000, 3_600_000])
 SIZES = st.integers(1, 3)
 PARTS = st.sampled_from(
     [None, None, journal.Range(0, 1), journal.Range(0, 2), journal.Range(1, 3), journal.Range(0, 3)]
@@ -57,15 +59,17 @@ class Entries(World):
         }
         super().start(durability, **options)
 
-    def new(self, key: Any, priority: int, delay: int, life: int | None, age: int) -> Wish:
+    def new(self, key: Any, priority: int, delay: int, life: int | None, age: int | None) -> Wish:
         """What a producer asks for next."""
-        insertion = self.now - age
+        insertion = self.now - (age or 0)
         expiration = 0 if life is None else self.now + life
         given_key, given, stored = self.written(key, next(self.numbers))
         row = None
         if stored is not None:
-            row = Row(*stored, priority, self.now + delay, insertion, expiration, insertion)
-        options = {"priority": priority, "delay": delay, "expiration": expiration, "insertion_date": insertion}
+            row = Row(*stored, priority, self.now + delay, insertion, expiration, insertion, stamped=age is None)
+        options = {"priority": priority, "delay": delay, "expiration": expiration}
+        if age is not None:
+            options["insertion_date"] = insertion
         return Wish(row, given_key, given, options)
 
     def written(self, key: Any, number: int) -> tuple[Any, Any, tuple[Any, Any] | None]:
@@ -85,7 +89,7 @@ class Entries(World):
     # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(key=KEYS, priority=PRIORITIES, delay=DELAYS, life=LIVES, age=AGES)
-    def put(self, key: Any, priority: int, delay: int, life: int | None, age: int) -> None:
+    def put(self, key: Any, priority: int, delay: int, life: int | None, age: int | None) -> None:
         wish = self.new(key, priority, delay, life, age)
         if wish.row is None:
             with pytest.raises(journal.Invalid):
@@ -205,7 +209,12 @@ class Entries(World):
         row.priority = row.priority if priority is None else priority
         self.lost.append(row.token)
         row.timeouts += failed
-        row.date, row.turn = self.now + delay, next(self.model.turns)
+        row.date, row.insertion, row.owed, row.turn = (
+            self.now + delay,
+            row.insertion + row.owed,
+            0,
+            next(self.model.turns),
+        )
         self.model.free(row, self.now)
 
     @precondition(lambda self: self.held())
@@ -239,7 +248,7 @@ class Entries(World):
         self.model.buried = [r for r in self.model.buried if r is not row]
         life = row.expiration if row.expiration > self.now else 0
         self.model.rows[key] = replace(
-            row,
+            row.settled(),
             date=self.now,
             timeouts=0,
             token=0,
@@ -299,6 +308,7 @@ class Entries(World):
         self.pages.move(key, delay=delay, priority=priority)
         if row.place != (priority, self.now + delay):
             row.date, row.priority, row.turn = self.now + delay, priority, next(self.model.turns)
+        row.insertion, row.owed = row.insertion + row.owed, 0
 
     @rule(ms=st.sampled_from([1, 400, 1000, 6000]))
     def advance(self, ms: int) -> None:
@@ -306,6 +316,13 @@ class Entries(World):
         self.clock.advance(ms)
         self.model.tick(self.now)
         self.lost += sorted(before - {r.token for r in self.held()})
+
+    @rule(by=STEPS)
+    def step(self, by: int) -> None:
+        """The wall clock is set: dates follow, leases do not."""
+        self.clock.step(by)
+        self.model.step(by)
+        self.model.tick(self.now)
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 

@@ -31,8 +31,16 @@ class Row:
     deadline: int = 0
     token: int = 0
     successor: Row | None = None
+    stamped: bool = False
+    """Whether its insertion date is the engine's."""
+    owed: int = 0
+    """By how much the clock was set since its insertion date was written."""
     turn: int = 0
     """Where in the log it got its place."""
+
+    def settled(self) -> Row:
+        """As it is when it is written again: its insertion date by the clock of now."""
+        return replace(self, insertion=self.insertion + self.owed, owed=0)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -45,6 +53,7 @@ class Row:
 
 def merged(old: Row, new: Row, turn: int, preset: str = "merge") -> Row:
     """Seed 004's table and the presets beside it, with the cap on postponing; `turn` is that of this change."""
+    old, new = old.settled(), new.settled()
     if preset == "keep":
         return replace(old, accepted=max(old.accepted, new.accepted))
     insertion = new.insertion if preset == "replace" else old.insertion
@@ -87,6 +96,8 @@ class Model:
             self.rows[new.key] = new
             return "inserted"
         last = row.successor or row
+        if new.stamped:
+            new.accepted = max(new.accepted, last.accepted)
         if new.accepted < last.accepted:
             return "ignored"
         if self.preset == "keep" and (row.successor is not None or not row.token):
@@ -112,7 +123,7 @@ class Model:
         if successor is None:
             return
         if 0 < row.expiration <= now:
-            self.rows[row.key] = successor
+            self.rows[row.key] = successor.settled()
         else:
             self.rows[row.key] = replace(merged(row, successor, next(self.turns), self.preset), timeouts=row.timeouts)
 
@@ -120,7 +131,15 @@ class Model:
         """The entry is gone; its successor takes its place."""
         del self.rows[row.key]
         if row.successor is not None:
-            self.rows[row.key] = row.successor
+            self.rows[row.key] = row.successor.settled()
+
+    def step(self, by: int) -> None:
+        """The wall clock was set: leases have what is left of them."""
+        for row in [*self.rows.values(), *(r.successor for r in self.rows.values() if r.successor), *self.buried]:
+            row.owed += by
+            if row.token:
+                row.deadline += by
+        self.flags += abs(by) > 60_000
 
     def tick(self, now: int) -> None:
         """What happens by itself."""
@@ -139,4 +158,4 @@ class Model:
 
     def bury(self, row: Row) -> None:
         self.finish(row)
-        self.buried.append(row)
+        self.buried.append(row.settled())

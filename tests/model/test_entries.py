@@ -47,7 +47,9 @@ class AnyEntries(Entries):
             row = self.model.rows.get(key)
             assert isinstance(result, journal.Refused) == (row is None or bool(row.token))
             if row is not None and not row.token:
-                row.date, row.priority = self.now + delay, priority
+                if row.place != (priority, self.now + delay):
+                    row.date, row.priority, row.turn = self.now + delay, priority, next(self.model.turns)
+                row.insertion, row.owed = row.insertion + row.owed, 0
         for key, result in zip(gone, self.pages.delete_many(gone), strict=True):
             row = self.model.rows.get(key)
             if row is not None and row.token:

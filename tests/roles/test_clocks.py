@@ -7,7 +7,7 @@ import pytest
 import journal
 from journal import Producer
 from journal.testing import ManualClock
-from tests.roles.consuming import brief, taken
+from tests.roles.consuming import Said, brief, pass_time, taken
 
 
 def test_a_clock_that_agrees(pages: journal.Journal, clock: ManualClock) -> None:
@@ -55,3 +55,28 @@ def test_no_date_follows_a_wrong_clock(pages: journal.Journal, clock: ManualCloc
         clock.advance(5000)
         consumer.subscribe()
         assert taken(consumer).deadline == clock.now() + 30_000
+
+
+@pytest.mark.parametrize("step", [3_600_000, -3_600_000])
+def test_leases_are_tended_through_a_step(pages: journal.Journal, clock: ManualClock, step: int) -> None:
+    """Extended at half of their time, never lost, and no longer than extend_max; a holder that is lost is told in time."""
+    lost = Said()
+    pages.put("a")
+    with brief(pages, name="c", lease="30s", extend_max="1m", on_lost=lambda lease: lost(lease.key)) as consumer:
+        consumer.subscribe()
+        lease = taken(consumer)
+        pass_time(clock, 10_000)
+        clock.step(step)
+        pass_time(clock, 4_999)
+        assert pages.lease(lease.token).deadline == clock.now() + 15_001
+        pass_time(clock, 1)
+        assert pages.lease(lease.token).deadline == clock.now() + 30_000
+        clock.step(-2 * step)
+        pass_time(clock, 15_000)
+        assert pages.lease(lease.token).deadline == clock.now() + 30_000  # a minute after the claim: no more
+        clock.step(step)
+        pass_time(clock, 29_999)
+        assert lost.things == [] and consumer.holds(lease)
+        pass_time(clock, 1)
+        lost.until(["a"])
+        assert not consumer.holds(lease)

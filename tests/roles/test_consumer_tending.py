@@ -272,7 +272,7 @@ def test_an_extension_that_comes_too_late_is_a_loss(pages: journal.Journal, cloc
         lease = taken(consumer)
         (held,) = consumer._held.values()
         clock.advance(30_000)
-        tender._extend(consumer, held, clock.now())
+        tender._extend(consumer, held, consumer.time.running())
         assert held.step is Step.END and pages.count(status="waiting") == 1
         with pytest.raises(journal.LeaseLost):
             lease.done()

@@ -20,6 +20,7 @@ from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import (
+    Backup,
     Buried,
     BuriedPage,
     Compacted,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from journal.engine.lease import Lease
     from journal.engine.merged_journals import MergedJournals
     from journal.engine.readlog import LogRecord, read_log
+    from journal.engine.restore import restore
     from journal.engine.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
     from journal.roles.consumer import Consumer
@@ -94,6 +96,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "AccessDenied",
+    "Backup",
     "Block",
     "Buried",
     "BuriedPage",
@@ -161,6 +164,7 @@ __all__ = [
     "connect",
     "open",
     "read_log",
+    "restore",
 ]
 
 _LATER = {
@@ -177,6 +181,7 @@ _LATER = {
     "Store": "journal.engine.store",
     "open": "journal._open",
     "read_log": "journal.engine.readlog",
+    "restore": "journal.engine.restore",
 }
 """What is imported when it is first used, and from where."""
 

@@ -41,6 +41,6 @@ def open(  # noqa: A001 - the public name is journal.open
             )  # fmt: skip
     except BaseException:
         if store is not None:
-            store.close()  # it was interrupted when it was open: nobody else could close it
+            store.close()  # it was interrupted when it was open: no caller has it
         raise
     return store

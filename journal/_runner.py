@@ -19,6 +19,7 @@ from journal.client.turn import turns
 from journal.engine.deferred import deferred
 from journal.engine.lease import Lease
 from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, StoreFull, TimedOut
+from journal.shield import SHIELD
 from journal.threads import begin
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Crew:
 
     async def run(self, function: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
         call = _Call(function, asyncio.get_running_loop(), undo)
-        with self._lock:
+        with SHIELD, self._lock:
             if self.is_closed:
                 raise StoreClosed("the connection is closed")
             if self._under_way >= self._threads and self._threads < CREW_MAX:

@@ -18,6 +18,7 @@ from journal.core.loadblocks import decode_block as decode_block
 from journal.core.loadblocks import encode_block as encode_block
 from journal.core.loadblocks import encode_columns as encode_columns
 from journal.errors import Invalid, StorageError, StoreFull
+from journal.shield import shielded
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -40,6 +41,7 @@ class SealedPart(os.PathLike[str]):
         return self._path
 
 
+@shielded
 class PartWriter:
     """
     Writes a part file. It must not be there yet; it is whole when it was closed.

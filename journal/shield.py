@@ -18,7 +18,7 @@ W4  What runs under BREAKABLE must bear any exception there, with the locks of t
     up the exception finds the shield raised.
 W5  Verbs may call verbs: the outermost shield counts. A signal that is noted several times is told once, as the kernel does it.
 W6  What BREAKABLE waits on is a lock or a poll, nothing of `threading` that is written in Python: an Event that is left between two
-    steps keeps its inner lock, and whoever sets it hangs.
+    steps keeps its inner lock, and the thread that sets it hangs.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ BREAKABLE = _Breakable()
 
 
 class Latch:
-    """What an Event is, for one who waits and can be interrupted (W6)."""
+    """An event whose waits can be interrupted (W6)."""
 
     def __init__(self) -> None:
         self._gate = allocate_lock()
@@ -276,7 +276,7 @@ class Latch:
         return not self._gate.locked()
 
     def set(self) -> None:
-        """Wake who waits."""
+        """Wake the threads that wait."""
         try:
             self._gate.release()
         except RuntimeError:

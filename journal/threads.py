@@ -1,7 +1,7 @@
 """
 Starting threads: the system may refuse one, when the limit of processes or of memory is reached.
 
-S1  Who starts a thread notes it only when it runs: a thread that never began is waited for by nobody.
+S1  A thread is noted only when it runs: no caller waits for one that never began.
 S2  A refusal is a StoreFull, which says what to do, and leaves nothing half begun; the next call tries again.
 """
 

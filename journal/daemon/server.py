@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any, TypedDict
 
 from journal.daemon.addresses import Bind, check_consent, checked_binds, checked_places, place
+from journal.daemon.backing import Backing
 from journal.daemon.controls import Controls
 from journal.daemon.credentials import credentials_of, vouched
 from journal.daemon.feeding import Feeding
@@ -46,6 +47,7 @@ from journal.net.server_state import ServerConnection
 from journal.net.sessions import Sessions
 from journal.net.shown import shown, told
 from journal.net.tokens import Token
+from journal.shield import SHIELD, give_way, look_up_s
 from journal.threads import begin
 
 log = logging.getLogger("journal.daemon")
@@ -125,6 +127,7 @@ class Server:
         self.pushing = Pushing(self.hub, self.watching)
         self.feeding = Feeding(self.hub)
         self.snapshotting = Snapshotting(self.hub)
+        self.backing = Backing(self.hub)
         self.controls = Controls(self)
         self.is_stopping = False
         self._is_token_needed = tokens is not None
@@ -164,7 +167,13 @@ class Server:
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait until it is over; whether it is."""
-        return self._is_over.wait(timeout_s)
+        by = None if timeout_s is None else monotonic() + timeout_s
+        with SHIELD:
+            while not self._is_over.wait(look_up_s(None if by is None else max(0.0, by - monotonic()))):
+                if by is not None and monotonic() >= by:
+                    return False
+                give_way()
+        return True
 
     def reload(self, tokens: Mapping[str, Token]) -> None:
         """Other tokens from now on. Connections of identities that are gone or have changed end. Not of one that asks for none."""
@@ -304,6 +313,7 @@ class Server:
             self.watching.close()
             self.hub.end()
             self.snapshotting.close()
+            self.backing.close()
             self.store._servers.discard(self)
             log.info("stopped store=%s", self.store.path)
             self._is_over.set()

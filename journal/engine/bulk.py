@@ -217,7 +217,7 @@ def _all_new(p: Pipeline, keys: list[bytes]) -> list[bytes] | None:
     if p.state.collisions:
         return None
     slots = [murmur(key) + b"\0" for key in keys]
-    if len(set(slots)) != len(slots) or any(rows.cursor(db=rows.keys).getmulti(slots) for rows in p.state.generations):
+    if len(set(slots)) != len(slots) or p.state.taken(slots):
         return None
     return slots
 

@@ -21,6 +21,7 @@ from journal.core.rows import BuriedRow, Row, encode_row, place
 from journal.core.tally import count_results
 from journal.core.views import Buried, BuriedPage, PutResult, buried_of
 from journal.engine.bulk import look_up
+from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter
 from journal.engine.side import Side
@@ -90,7 +91,8 @@ def count(p: Pipeline, wanted: Filter) -> int:
             p.enter()
             return p.state.size(b"buried")
     which = Which(wanted=wanted)
-    return sum(which.has(row) for _, row in walk(p))
+    with moment_of(p):
+        return sum(which.has(row) for _, row in walk(p))
 
 
 @shielded
@@ -115,13 +117,15 @@ class Burials(Side):
             limit_number(limit)
         found: list[Buried] = []
         last = b""
-        for each, row in walk(self._p, buried_start(after)):
-            if not which.has(row):
-                continue
-            if len(found) == limit:
-                return BuriedPage(found, last.hex())
-            found.append(buried_of(row))
-            last = each
+        start = buried_start(after)
+        with moment_of(self._p):
+            for each, row in walk(self._p, start):
+                if not which.has(row):
+                    continue
+                if len(found) == limit:
+                    return BuriedPage(found, last.hex())
+                found.append(buried_of(row))
+                last = each
         return BuriedPage(found)
 
     def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:

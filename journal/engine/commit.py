@@ -17,7 +17,7 @@ C4  An interrupt may come at any line of a caller: nobody else waits for it.
 C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
 C6  Callers whose round is over are let through when the next round's sync begins, if that round is at hand and short:
     the thread needs no interpreter then. Woken earlier, they would fight for it with the thread that works for them.
-C7  Nothing is handed over before the thread runs: it may be refused, for want of room, and is tried again by the next caller.
+C7  Nothing is handed over before the thread runs: it may be refused, for want of room; the next caller tries again.
 """
 
 from __future__ import annotations

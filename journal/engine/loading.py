@@ -94,7 +94,8 @@ class Loading(Side):
         return LoadPart(name, send)
 
     def _load_piece(self, load: str, name: str, at: int, piece: bytes) -> int:
-        return self._staged().take(self.name, load, name, at, piece)
+        with SHIELD:
+            return self._staged().take(self.name, load, name, at, piece)
 
     def load_commit(
         self,

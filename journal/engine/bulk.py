@@ -208,7 +208,7 @@ def _all_new(p: Pipeline, keys: list[bytes]) -> list[bytes] | None:
     if p.state.collisions:
         return None
     slots = [murmur(key) + b"\0" for key in keys]
-    if len(set(slots)) != len(slots) or any(rows.cursor(db=rows.keys).getmulti(slots) for rows in p.state.generations):
+    if len(set(slots)) != len(slots) or p.state.taken(slots):
         return None
     return slots
 
@@ -316,6 +316,6 @@ def next_slot(p: Pipeline, key: UserKey, slot: bytes) -> bytes:
     """The next free slot of a murmur after one that the group has taken."""
     for ordinal in range(slot[16] + 1, 256):
         candidate = slot[:16] + bytes((ordinal,))
-        if not p.state.has_any([candidate]):
+        if not p.state.taken([candidate]):
             return candidate
     raise Invalid(f"256 entries share the hash of the key {key!r}: finish some of them first")

@@ -20,6 +20,7 @@ from journal.core.retry import Retry
 from journal.core.schema import Schema
 from journal.core.schema_field import Field
 from journal.core.views import (
+    Backup,
     Buried,
     Compacted,
     Delete,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from journal.engine.lease import Lease
     from journal.engine.merged_journals import MergedJournals
     from journal.engine.readlog import LogRecord, read_log
+    from journal.engine.restore import restore
     from journal.engine.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
     from journal.roles.consumer import Consumer
@@ -93,6 +95,7 @@ __all__ = [
     "TIME_ALLOWS",
     "UPDATES",
     "AccessDenied",
+    "Backup",
     "Block",
     "Buried",
     "Busy",
@@ -159,6 +162,7 @@ __all__ = [
     "connect",
     "open",
     "read_log",
+    "restore",
 ]
 
 _LATER = {
@@ -175,6 +179,7 @@ _LATER = {
     "Store": "journal.engine.store",
     "open": "journal._open",
     "read_log": "journal.engine.readlog",
+    "restore": "journal.engine.restore",
 }
 """What is imported when it is first used, and from where."""
 

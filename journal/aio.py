@@ -45,7 +45,7 @@ from journal.core.cursor import Cursor
 from journal.core.drift import Time
 from journal.core.events import Event
 from journal.core.keys import UserKey
-from journal.core.views import Loaded, Put, PutResult
+from journal.core.views import Backup, Loaded, Put, PutResult
 from journal.errors import JournalError
 
 _END = object()
@@ -296,6 +296,10 @@ class AsyncStore(_Wrapped):
     checkpoint = _verb(Store.checkpoint)
     check = _verb(Store.check)
     drop = _verb(Store.drop)
+
+    async def backup(self, dest: str | os.PathLike[str], **options: Any) -> Backup:
+        """See Store.backup. It takes long, so it has a thread of its own."""
+        return await asyncio.to_thread(self._wrapped.backup, dest, **options)
 
     async def serve(self, **options: Any) -> Any:
         """See Store.serve; over a connection there is none: the daemon serves already."""

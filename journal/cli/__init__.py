@@ -22,6 +22,7 @@ from typing import Any
 
 import journal
 from journal.cli import (
+    backup,
     bury,
     check,
     claim,
@@ -38,6 +39,7 @@ from journal.cli import (
     peek,
     put,
     release,
+    restore,
     resume,
     retry,
     rotate,
@@ -50,7 +52,7 @@ from journal.errors import Invalid, JournalError
 
 COMMANDS = (
     put, peek, ls, claim, done, release, bury, retry, stat, flags, check, generations, rotate, pause, resume, compact, log, feed, drop,
-    forecast, serve, tokens,
+    forecast, serve, tokens, backup, restore,
 )  # fmt: skip
 
 

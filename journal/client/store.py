@@ -9,6 +9,7 @@ from typing import Any
 
 from journal.client import keeping
 from journal.client.address import parse_address, store_of
+from journal.client.backing import RemoteBackups
 from journal.client.ear import Ear
 from journal.client.finding import daemon_of
 from journal.client.heartbeat import TIMEOUT_MS, Heart
@@ -16,7 +17,6 @@ from journal.client.journal import RemoteJournal
 from journal.client.link import Link
 from journal.client.merged import RemoteMergedJournals
 from journal.client.options import Backoff, options_of
-from journal.client.remote import Remote
 from journal.core.settings import check_name
 from journal.core.times import DurationLike
 from journal.core.views import Flag
@@ -74,7 +74,7 @@ def connect(
     return store
 
 
-class RemoteStore(Remote):
+class RemoteStore(RemoteBackups):
     """A store that a daemon keeps; a context manager. Made by `journal.connect`."""
 
     def __init__(self, heart: Heart) -> None:

@@ -236,6 +236,23 @@ class Delete:
     version: int | None = None
 
 
+class Backup(NamedTuple):
+    """A backup that was made, or a store that was restored from one."""
+
+    path: str
+    store: str
+    """The identity of the store."""
+    made: int
+    """When, by the engine's time."""
+    journals: dict[str, str]
+    """The last change of each journal that is in it, as the text of a cursor; `_merged`: of all merged journals."""
+    files: int
+    bytes: int
+    copied_files: int
+    """Those that were not kept from an older backup."""
+    copied_bytes: int
+
+
 def entry_of(row: Row, status: str = "W", start: int = 0) -> Entry:
     """The public view of a row."""
     priority, process_date = place(row.primary)

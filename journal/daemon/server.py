@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any, TypedDict
 
 from journal.daemon.addresses import Bind, check_consent, checked_binds, checked_places, place
+from journal.daemon.backing import Backing
 from journal.daemon.controls import Controls
 from journal.daemon.credentials import credentials_of, vouched
 from journal.daemon.feeding import Feeding
@@ -126,6 +127,7 @@ class Server:
         self.pushing = Pushing(self.hub, self.watching)
         self.feeding = Feeding(self.hub)
         self.snapshotting = Snapshotting(self.hub)
+        self.backing = Backing(self.hub)
         self.controls = Controls(self)
         self.is_stopping = False
         self._is_token_needed = tokens is not None
@@ -311,6 +313,7 @@ class Server:
             self.watching.close()
             self.hub.end()
             self.snapshotting.close()
+            self.backing.close()
             self.store._servers.discard(self)
             log.info("stopped store=%s", self.store.path)
             self._is_over.set()

@@ -3,6 +3,7 @@ The catalog: what a store knows of its journals, and how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
                           "meta":     "opening", "format" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
+                                      "identity" -> crc u32, msgpack text: of this store and no other
                                       "dropped:<name>", "forgotten": former lives (journal.engine.lives)
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
@@ -15,6 +16,7 @@ A5  A store of another format is refused before anything of it is changed.
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -68,7 +70,7 @@ class Catalog:
         elif not path.exists():
             raise NotFound(f"{store} is not a store: there is no {path}")
         check_before_open(path, None, is_deep=True, is_live=readonly)
-        self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
+        self.file = self._file = LmdbFile(path, _NAMES, map_bytes=MAP_BYTES, readonly=readonly)
         self._known: dict[str, Listed] = {}
         """What was written last, when the list of generations is LONG: it takes longer to read than to write."""
         self.failed: StoreFailed | None = None
@@ -80,7 +82,11 @@ class Catalog:
         if found != FORMAT:
             self._file.abandon()
             raise StorageError(_other_format(store, found))  # A5
+        self.identity: str = self._read(b"meta", b"identity", "")
         if not readonly:
+            if not self.identity:
+                self.identity = secrets.token_hex(16)
+                self._put(b"meta", b"identity", self.identity)
             self.opening += 1
             self._put(b"meta", b"format", FORMAT)
             self._write(b"meta", b"opening", self.opening)  # A1
@@ -184,6 +190,18 @@ class Catalog:
         self._write(b"journals", name.encode(), content)
         if len(listed.generations) >= LONG:
             self._known[name] = listed
+
+    def restored(self, jump: int, digests: dict[str, dict[int, int | None]]) -> None:
+        """The store was made of a backup: it is another one, whose openings begin further on, and its rows are as these digests say."""
+        self.opening, self.identity = self.opening + jump, secrets.token_hex(16)
+        self._put(b"meta", b"opening", self.opening)
+        self._put(b"meta", b"identity", self.identity)
+        for name, each in digests.items():
+            listed = self.get(name)
+            assert listed is not None
+            self.set(name, listed._replace(digests=each))
+        self._file.commit()
+        self._file.sync()
 
     def fail(self, error: StoreFailed) -> None:
         """Something that all journals rest on could not be made durable (A4)."""

@@ -26,6 +26,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from journal.core.cursor import base_of
+from journal.engine import parts
 from journal.engine.lmdbfile import ROOM_BYTES
 from journal.engine.log import ROLL_BYTES
 from journal.engine.segments import Place
@@ -260,6 +261,7 @@ class Checkpoints:
         if p.state.older:
             p.generations.note_moves()
         p.state.keep(p.order, applied, stamp_of(p))
+        p.state.active.keep_parts(p.state.older, parts.tail_of(p.log))
         try:
             for rows in p.state.older:
                 if rows.is_dirty:

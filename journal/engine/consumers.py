@@ -22,16 +22,17 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from journal.core.acks import Acks
-from journal.core.cursor import Cursor, place_of
+from journal.core.cursor import Cursor, cursor_of, place_of
 from journal.core.limits import NEVER
 from journal.core.settings import MERGED
 from journal.core.spans import Span, lag, newest, oldest, resolve, roll_forward
 from journal.core.views import FeedView as FeedView
+from journal.engine import parts
 from journal.engine.keeper import Alarm
 from journal.engine.offsets import COPY, SYNC, Kept, OffsetLog
 from journal.engine.segments import list_segments, segment_path
 from journal.engine.tail import KeptLog, kept_logs, spans_of
-from journal.errors import Invalid, JournalError, NotFound, Refused, StorageError
+from journal.errors import Invalid, JournalError, NotFound, Refused, StorageError, StoreDamaged
 
 if TYPE_CHECKING:
     from journal.engine.feed import Feed
@@ -102,6 +103,14 @@ class Consumers:
     def load(self) -> None:
         """Read the offset log, and hold the log from here on (H1)."""
         self._take(self._offsets.load())
+        for name, consumer in self.known.items():
+            if place_of(consumer.acks.high) >= self._p.log.next_offset:
+                end = cursor_of(self._p.log.next_offset - 1)
+                raise StoreDamaged(
+                    parts.refusal(
+                        f"{self.directory} says that {name!r} was given {consumer.acks.high}, the log ends with {end}"
+                    )
+                )
         with self._p.lock:
             self._hold()
             self._p.checkpoints.free_soon()  # a crash may have come before it

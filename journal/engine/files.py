@@ -123,6 +123,9 @@ def make_directory(path: Path) -> bool:
     with durable_names(path.parent):
         try:
             os.mkdir(path, 0o700)
+        except FileExistsError:  # made by another one since
+            check_own(path, is_directory=True)
+            return False
         except OSError as e:
             raise storage_error(e, f"cannot make {path}") from e
         os.chmod(path, 0o700)

@@ -255,6 +255,7 @@ class Generations:
             rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
             following.stamp = max(old.stamp, now)
             rows.keep(order, Place(0, 0, 0), following.stamp)
+            rows.keep_parts(p.state.older, b"")
             file.commit()
             file.sync()
             rows.growth.committed(file.used_bytes())

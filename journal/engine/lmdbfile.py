@@ -166,7 +166,11 @@ class LmdbFile:
     def renew(self) -> None:
         """For a reader: end the read transaction and begin one on what is committed now."""
         self.txn.abort()
-        self.txn = self.env.begin()
+        self.txn = self.begin()
+
+    def rest(self) -> None:
+        """For a reader: end the read transaction, which keeps pages from being used again."""
+        self.txn.abort()
 
     def used_bytes(self) -> int:
         """How much of the map is in use."""

@@ -37,7 +37,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.rooms import sweep as sweep_snapshots
 from journal.engine.rowsfile import DATABASES
 from journal.engine.staging import sweep_loads
-from journal.errors import NotFound, ReadOnly, StorageError, StoreDamaged, StoreFailed
+from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged, StoreFailed
 
 log = logging.getLogger("journal.store")
 
@@ -108,7 +108,10 @@ class Opening:
     def _look(self, name: str) -> list[Kept]:
         """For one who looks: the generations that there are now."""
         self.catalog.renew()
-        return self.listed(name).generations
+        listed = self.catalog.get(name)
+        if listed is None:
+            raise StoreClosed(f"the journal {name} is not there any more: it was dropped")
+        return listed.generations
 
     def _was_closed(self, name: str) -> bool:
         """For one who looks: whether the rows are as a clean close left them (catalog A2)."""
@@ -154,7 +157,7 @@ class Opening:
                 raise
         else:
             listed = listed._replace(settings=settings)
-        _check_generations(top, name, listed)
+        left = _check_generations(top, name, listed)
         made = Sequence if name == MERGED else Pipeline
         pipeline = made(
             top, name, listed.settings, kept=listed.generations, keeper=self.keeper, time=self.time,
@@ -167,6 +170,9 @@ class Opening:
         pipeline.generations.record = partial(self._record, name)
         pipeline.open(listed.digests, is_deep=self.is_deep)
         try:
+            for path in left:
+                log.warning("orphan_removed path=%s", path)
+                remove_left(path, listed.settings.wipe)
             # The rows will change: their digests are taken back before they do (catalog A2).
             self.catalog.set(name, listed._replace(digests={}))
         except BaseException as e:
@@ -263,31 +269,31 @@ class Opening:
                 remove_left(found, wipe=found.name.endswith(_WIPE))
 
 
-def _check_generations(top: Path, name: str, listed: Listed) -> None:
-    """All files that the catalog names are there and ours; what a crash left of others is removed (generations U2)."""
+def _check_generations(top: Path, name: str, listed: Listed) -> list[Path]:
+    """
+    All files that the catalog names are there and ours; what a crash left of others, to be removed (generations U2) when the journal is
+    open: until then it may turn out that the catalog and the files do not belong together (parts Q3), and a refusal changes nothing.
+    """
     if not top.is_dir():
         raise StorageError(f"{top} is missing: the catalog names journal {name}; restore it from a copy")
     check_own(top, is_directory=True)
-    wipe = listed.settings.wipe
+    left: list[Path] = []
     wanted = {f"{kept.order:06d}": kept for kept in listed.generations if kept.has_rows or kept.has_log}
     for found in os.listdir(top):
         if found in wanted or found in (SPARE, SPARE + "-lock", "offsets"):
             continue
         if _LEFT.fullmatch(found) is None:
             raise StoreDamaged(f"{top / found} is not a part of a store: move it out of the store")
-        log.warning("orphan_removed path=%s", top / found)
-        remove_left(top / found, wipe)
+        left.append(top / found)
     for directory, kept in ((top / order, kept) for order, kept in wanted.items()):
         for part in [directory, directory / "log"] if kept.has_log else [directory]:
             if not part.is_dir():
                 raise StorageError(f"{part} is missing: the catalog names journal {name}; restore it from a copy")
             check_own(part, is_directory=True)
         _refuse_foreign(directory, {"log", "rows.mdb", "rows.mdb-lock"})
-        if not kept.has_log:
-            remove_left(directory / "log", wipe)
-        if not kept.has_rows:
-            for left in ("rows.mdb", "rows.mdb-lock"):
-                remove_left(directory / left, wipe)
+        parts = ["log"] * (not kept.has_log) + ["rows.mdb", "rows.mdb-lock"] * (not kept.has_rows)
+        left += [directory / part for part in parts if os.path.lexists(directory / part)]
+    return left
 
 
 def _refuse_foreign(directory: Path, known: set[str]) -> None:

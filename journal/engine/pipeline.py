@@ -23,6 +23,7 @@ from journal.core.cursor import base_of
 from journal.core.effects import Effect, Packed
 from journal.core.settings import Settings
 from journal.core.tally import Tally
+from journal.engine import parts
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
 from journal.engine.clock import EngineTime
@@ -128,14 +129,14 @@ class Pipeline(Wake):
         """Open the rows of all generations and replay what the log has after them."""
         opened: list[Rows] = []
         try:
-            for kept in self.generations.kept:
-                if not kept.has_rows:
-                    continue
-                path = self.directory(kept.order) / "rows.mdb"
-                check_before_open(path, digests.get(kept.order), is_deep=is_deep)
-                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), kept.order))
+            for order in (kept.order for kept in self.generations.kept if kept.has_rows):
+                path = self.directory(order) / "rows.mdb"
+                check_before_open(path, digests.get(order), is_deep=is_deep)
+                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
+            parts.check(opened, self.log.directory)
             self.state = self._state_over(opened)
             applied, end = self._replay()
+            parts.check_end(opened, self.log.base + end.offset)
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
             self.consumers.load()
         except BaseException:

@@ -1,7 +1,8 @@
 """
 The reading verbs for producers, consumers and operators: selections, owners, look-ups of many keys, the load ahead.
 
-They read some hundred rows, or some thousand keys, under the lock at a time, so nobody is held up by who reads much.
+They read some hundred rows, or some thousand keys, under the lock at a time, so nobody is held up by who reads much. One who only
+looks sees one moment in each call.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from journal.engine.arguments import (
     page_start,
     status_of,
 )
+from journal.engine.look import moment_of
 from journal.engine.selecting import Filter, Selection
 from journal.engine.side import Side
 from journal.engine.snapshot import Snapshot
@@ -97,11 +99,12 @@ class Reading(Side):
         """The producer groups that have entries, and how many."""
         found: dict[str, int] = {}
         start: bytes | None = b""
-        while start is not None:
-            page, start = self._owners(start)
-            give_way()
-            for owner, count in page:
-                found[owner] = found.get(owner, 0) + count
+        with moment_of(self._p):
+            while start is not None:
+                page, start = self._owners(start)
+                give_way()
+                for owner, count in page:
+                    found[owner] = found.get(owner, 0) + count
         return dict(sorted(found.items()))
 
     def _owners(self, start: bytes) -> tuple[list[tuple[str, int]], bytes | None]:
@@ -124,10 +127,11 @@ class Reading(Side):
         """The entries with these keys, None for each that there is not, in order."""
         wanted = [(key, key_bytes(key)) for key in listed(keys, "get_many")]
         found: list[Entry | None] = []
-        for start in range(0, len(wanted), LOOK_UPS):
-            with SHIELD:
+        with SHIELD, moment_of(self._p):
+            for start in range(0, len(wanted), LOOK_UPS):
                 rows = self._rows(wanted[start : start + LOOK_UPS])
-            found += [None if row is None else entry_of(*row) for row in rows]
+                give_way()
+                found += [None if row is None else entry_of(*row) for row in rows]
         return found
 
     def _rows(self, keys: list[tuple[UserKey, bytes]]) -> list[tuple[Row, str, int] | None]:
@@ -169,6 +173,10 @@ class Reading(Side):
 
         Read from the keys alone, no payload is touched. See `journal.core.forecast` for what it tells.
         """
+        with moment_of(self._p):
+            return self._forecast(step, horizon, since)
+
+    def _forecast(self, step: DurationLike, horizon: DurationLike, since: DateLike | None) -> Forecast:
         p = self._p
         with p.lock:
             now = p.enter()

@@ -2,21 +2,31 @@
 Scans and counts: pages of entries read under the lock, a few hundred at a time, so that nobody is held up for long.
 
 A range of dates is read by one seek for each priority in use; entries outside of it are never visited.
+
+One who only looks holds nobody up: a scan reads for half a second, or some megabytes, at one moment (look S2), and goes on at a later
+one when there is more. An entry that stays where it is is met exactly once all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 
 from journal.core.keys import pack_bound
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
 from journal.engine.arguments import AVAILABLE
+from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter, Selection, filled
 from journal.shield import whole
 
 PAGE = 256
+LOOK_S = 0.5
+LOOK_BYTES = 16 << 20
+
+_Found = tuple[Row, int | None]
+"""An entry, and when its lease began."""
 
 
 class Reads:
@@ -30,8 +40,24 @@ class Reads:
         blank = self._p.generations.blank
         start: bytes | None = pack_bound(0, since)
         while start is not None:
-            page, start = self._page(start, status, since, until)
-            yield from page if blank is None else (filled(entry, blank) for entry in page)
+            page, start = self._pages(start, status, since, until)
+            entries = (entry_of(row) if began is None else entry_of(row, "P", began) for row, began in page)
+            yield from entries if blank is None else (filled(entry, blank) for entry in entries)
+
+    @whole
+    def _pages(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
+        """What is read at one moment from `start` on, and where the next ones begin: a page, or of a look many."""
+        if self._p.is_writable:
+            return self._page(start, status, since, until)
+        found: list[_Found] = []
+        size, deadline = 0, monotonic() + LOOK_S
+        following: bytes | None = start
+        with moment_of(self._p):
+            while following is not None and size < LOOK_BYTES and monotonic() < deadline:
+                page, following = self._page(following, status, since, until)
+                size += sum(len(row.data) for row, _ in page)
+                found += page
+        return found, following
 
     def count(self, wanted: Filter) -> int:
         """How many; of a status or of all, with nothing left to expire, read from the root pages."""
@@ -46,10 +72,10 @@ class Reads:
         return Selection(p, wanted).count()
 
     @whole
-    def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[Entry], bytes | None]:
+    def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
         """One page from `start` on, and where the next one begins."""
         p = self._p
-        found: list[tuple[Row, int | None]] = []
+        found: list[_Found] = []
         with p.lock:
             now = p.enter()
             state = p.state
@@ -79,4 +105,4 @@ class Reads:
                     settle_at = max(settle_at, row.at)
         if settle_at >= 0:
             p.settle(settle_at)
-        return [entry_of(row) if began is None else entry_of(row, "P", began) for row, began in found], following
+        return found, following

@@ -60,6 +60,8 @@ class Retention:
         self._p = pipeline
         self.floor = 0
         """Places before this are not kept for anybody."""
+        self.pins: list[int] = []
+        """Changes from these places on are being copied (backups B2): they stay, whatever the limits say. Under the lock."""
         self._is_warned = False
         self._rolled = (-1, NEVER)
         """The place where the last checkpoint that closed a segment began the next one, and when."""
@@ -72,7 +74,7 @@ class Retention:
 
     def held_from(self) -> int:
         """The place from which on followers want every change. Under the lock."""
-        return max(self._p.consumers.keep_from(), self.floor)
+        return max(min(self._p.consumers.keep_from(), *self.pins, NEVER), self.floor)
 
     def hold(self) -> None:
         """Keep what followers have not acknowledged, as far as the settings allow; under the lock."""
@@ -106,7 +108,7 @@ class Retention:
         if settings.log_age_max is None and settings.log_bytes_max is None:
             return
         with p.lock:
-            if p.trouble is not None or p.log.keep_from >= p.log.next_offset:
+            if p.trouble is not None or p.log.keep_from >= p.log.next_offset or self.pins:
                 return
             kept_from, now = p.log.keep_from, p.time.now()
             held_from = self.held_from()

@@ -9,7 +9,7 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
     buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
     meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
                  "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (once);
-                 "growth" (growth)
+                 "growth" (growth); "parts" (parts)
 
 F1  What is committed is the effect of all records up to "applied", and of none after it, on the entries of this
     generation.
@@ -25,6 +25,7 @@ import msgpack
 
 from journal.core.cursor import base_of
 from journal.core.keys import BEHIND_ALL
+from journal.engine import parts
 from journal.engine.bucketindex import BucketIndex
 from journal.engine.growth import NAME as GROWTH
 from journal.engine.growth import Growth
@@ -58,6 +59,8 @@ class Rows:
         """What `Joined` knows of older generations, as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
+        self.applied_at = 0
+        """The same as of its last commit, or of the one that is about to come."""
         self.index: BucketIndex | None = None
         """Of its entries by bucket; None while nobody has claimed by buckets."""
         dbs = file.databases
@@ -89,21 +92,26 @@ class Rows:
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{self.file.path}: how it has grown is not readable: {e}") from e
         if kept is None:
-            self.ahead_at = base_of(self.order)
+            self.ahead_at = self.applied_at = base_of(self.order)
             return Place(0, 0, 0), 0
         try:
             order, offset, segment, position, self.collisions, time = msgpack.unpackb(kept)
-            self.ahead_at = base_of(order) + offset
+            self.ahead_at = self.applied_at = base_of(order) + offset
             return Place(offset, segment, position), time
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{self.file.path}: the applied cursor is not readable: {e}") from e
 
     def keep(self, order: int, applied: Place, now: int) -> None:
         """Write the place that a commit stands for."""
+        self.applied_at = base_of(order) + applied.offset
         self.put(b"applied", msgpack.packb((order, *applied, self.collisions, now)), db=self.meta)
         self.put(GROWTH, self.growth.kept(), db=self.meta)
         if self.index is not None:
             self.index.keep()
+
+    def keep_parts(self, older: list[Rows], tail: bytes) -> None:
+        """Of the active one: write which commits of the others, and which end of the log, this commit belongs to."""
+        self.put(parts.NAME, parts.packed(older, tail), db=self.meta)
 
     def must_delete(self, name: bytes, database: Any, what: str) -> None:
         """Remove a row that must be there."""

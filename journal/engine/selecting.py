@@ -23,6 +23,7 @@ from journal.core.rows import Row, place
 from journal.core.views import Entry, Page, entry_of
 from journal.engine.arguments import AVAILABLE
 from journal.engine.leases import Held
+from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.state import State
 from journal.shield import give_way
@@ -72,7 +73,11 @@ class Selection:
         self._leased = self._leases()
 
     def page(self, limit: int, start: bytes) -> Page:
-        """Up to `limit` entries from `start` on."""
+        """Up to `limit` entries from `start` on; of one moment for one who looks."""
+        with moment_of(self._p):
+            return self._page(limit, start)
+
+    def _page(self, limit: int, start: bytes) -> Page:
         found: list[tuple[Row, Held | None]] = []
         following: bytes | None = start
         while following is not None and len(found) <= limit:
@@ -87,7 +92,11 @@ class Selection:
         return Page(entries, has_more, found[limit - 1][0].primary.hex() if has_more else None)
 
     def count(self) -> int:
-        """How many."""
+        """How many; of one moment for one who looks."""
+        with moment_of(self._p):
+            return self._count()
+
+    def _count(self) -> int:
         p, wanted = self._p, self._wanted
         # What the way itself selects, so that nothing is left to look at.
         as_walked = Filter(owner=wanted.owner) if wanted.owner is not None else Filter(None, wanted.since, wanted.until)

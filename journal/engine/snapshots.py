@@ -5,8 +5,7 @@ The owner of a store makes a checkpoint and begins them on the keeper, where not
 looks begins them beside the owner, who may be in the middle of a checkpoint: older generations are committed first, the
 active one last.
 
-H1  The transactions of a look are of one change if the active one was begun last, no older file has been committed since
-    its own was begun, and none says that it has applied more than the active one. Else they are begun again.
+H1  The transactions of a look are of one change if the active one says so of the others (parts Q2). Else they are begun again.
 H2  Files are copied without any lock: callers go on. Meanwhile no rows are given up (`pins`), and the journal is not
     closed before the copies that are under way are done.
 H3  Of a merged journal only its own rows are written, without the name in front.
@@ -23,12 +22,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgpack
 
-from journal.core.cursor import Cursor
+from journal.core.cursor import cursor_of
 from journal.core.schema import Schema
+from journal.engine import parts
 from journal.engine.copied import Copied, is_there, note
 from journal.engine.files import open_file, storage_error
 from journal.engine.lmdbfile import digest_of, write_copy
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from journal.engine.rowsfile import Rows
 
 LOOK_S = 10.0
-"""So long a look tries to begin transactions of one change; an owner is in the middle of a checkpoint for some ms."""
+"""So long a look tries to begin transactions of one change (look)."""
 PAUSE_S = 0.002
 PAGE = 1000
 RESERVE_BYTES = 16 << 20
@@ -149,8 +149,7 @@ class _Begun:
         self.readers = readers
         self.schema = schema
         self.taken = p.time.now()
-        order, offset = readers[-1].applied()
-        self.cursor = Cursor(order, offset - 1)
+        self.cursor = cursor_of(readers[-1].file.applied_at() - 1)
         p.generations.snapshots.begin()
         p.generations.pins += 1
 
@@ -190,7 +189,7 @@ def _begin_look(p: Pipeline) -> _Begun:
         with p.lock:
             p.enter()
             readers = [_Reader(rows) for rows in p.state.generations]  # the active one last
-            if _are_of_one_change(readers):
+            if parts.difference([reader.file for reader in readers]) is None:
                 return _begun(p, readers)
             for reader in readers:
                 reader.end()
@@ -202,14 +201,6 @@ def _begin_look(p: Pipeline) -> _Begun:
         pause.wait(PAUSE_S)
 
 
-def _are_of_one_change(readers: list[_Reader]) -> bool:
-    *older, active = readers
-    now = active.applied()
-    if now[0] != active.order:
-        return False  # there is a newer generation
-    return not any(reader.is_behind() or reader.applied() > now for reader in older)
-
-
 class _Reader:
     """A read transaction over the rows of one generation."""
 
@@ -218,10 +209,12 @@ class _Reader:
         self._file = rows.file
         self._prefix = rows.prefix
         self._txn = rows.file.begin()
+        self.file = parts.File(rows.order, rows.file.path, self._get)
         self.size = self._count()
         entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
         self.bytes = self._file.used_bytes() * self.size // max(entries, 1)
         """What a copy takes, at most; of a merged journal's rows about."""
+        self.used_bytes = self._file.used_bytes()
         self.source = self._source()
 
     def _source(self) -> tuple[int | str, ...]:
@@ -240,20 +233,9 @@ class _Reader:
             return 0 if kept is None else int(msgpack.unpackb(kept)[0])
         return int(self._txn.stat(self._file.databases[b"entries"])["entries"])
 
-    def applied(self) -> tuple[int, int]:
-        """The generation and the offset of the next change: up to there it has all."""
-        kept = self._get(b"applied")
-        if kept is None:
-            return self.order, 0
-        order, offset, *_ = msgpack.unpackb(kept)
-        return order, offset
-
-    def _get(self, name: bytes) -> Any:
-        return self._txn.get(name, db=self._file.databases[b"meta"])
-
-    def is_behind(self) -> bool:
-        """Whether something was committed to the file since."""
-        return self._file.last_commit() != self._txn.id()
+    def _get(self, name: bytes) -> bytes | None:
+        value: bytes | None = self._txn.get(name, db=self._file.databases[b"meta"])
+        return value
 
     def copy_to(self, directory: Path) -> Copied:
         """Copy what it sees to a file."""
@@ -262,15 +244,19 @@ class _Reader:
             if self._prefix:
                 write_copy(path, {name: self._own(name) for name in (b"entries", b"leases")}, self._file.map_bytes)
             else:
-                fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-                try:
-                    self._file.copy_to(fd, self._txn, path)
-                finally:
-                    os.close(fd)
+                self.write_to(path)
             digest = digest_of(path)
         except OSError as e:
             raise storage_error(e, f"cannot copy rows to {path}") from e
         return note(Copied(str(path), digest, self.size, source=self.source))
+
+    def write_to(self, path: Path) -> None:
+        """Write all that it sees to a new file."""
+        fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        try:
+            self._file.copy_to(fd, self._txn, path)
+        finally:
+            os.close(fd)
 
     def _own(self, name: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """The rows of a merged journal in a sub-database, without the name (H3)."""

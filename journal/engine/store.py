@@ -36,6 +36,7 @@ from journal.core.times import DurationLike, duration_ms
 from journal.core.views import Flag
 from journal.engine import check as checks
 from journal.engine import lmdbfile
+from journal.engine.backups import Backups
 from journal.engine.catalog import Catalog
 from journal.engine.clock import EngineTime, as_clock
 from journal.engine.dropping import clear_step, finish
@@ -91,7 +92,7 @@ def open_store(
 
 
 @shielded
-class Store:
+class Store(Backups):
     """An open store; a context manager. Made by `journal.open`."""
 
     _frame_bytes_max = 1 << 20
@@ -110,8 +111,7 @@ class Store:
         map_bytes: int,
     ) -> None:
         self.path = path
-        self._is_readonly = is_readonly
-        self._time = time
+        self._is_readonly, self._time = is_readonly, time
         self._lock = threading.RLock()
         self._trouble: StorageError | None = None
         self._journals: dict[str, Journal] = {}

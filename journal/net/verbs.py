@@ -368,6 +368,14 @@ KEEPING: tuple[Command, ...] = (
     ),
     command("CHECKPOINT", _DAEMON, ADMIN, Retry.ALWAYS, (), "null", "Commits everything for readers outside."),
     command(
+        "BACKUP", _DAEMON, ADMIN, Retry.REQUEST, (_need("path", p.TEXT),), "null",
+        "Begins a backup in a directory of the daemon's machine, by its absolute path; for who may see all journals. One at a time.",
+    ),
+    command(
+        "BACKUP_STATE", _DAEMON, ADMIN, Retry.ALWAYS, (), "{done, total, backup: backup or null}",
+        "How many bytes of how many are done of the last backup, and what it came to: an error, or null while it is made.",
+    ),
+    command(
         "CHECK", _DAEMON, ADMIN, Retry.ALWAYS, (Parameter("deep", p.BOOL),), "[text]",
         "Recomputes every index and counter of the journals that the identity may see; what differs, in words.",
     ),

@@ -9,7 +9,7 @@ from journal.net.commands import COMMANDS
 BY_CONNECTIONS = {
     *("REGISTER", "UNREGISTER", "COMMANDS", "PING", "ALIVE", "LISTEN", "UNLISTEN", "STATUS", "STOP"),
     *("SUBSCRIBE", "UNSUBSCRIBE", "FEED_OPEN", "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE"),
-    *("SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "SNAPSHOT_READ", "SNAPSHOT_CLOSE"),
+    *("SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "SNAPSHOT_READ", "SNAPSHOT_CLOSE", "BACKUP", "BACKUP_STATE"),
 }
 """What belongs to a connection or to the daemon itself, and is done where these are."""
 

@@ -40,6 +40,7 @@ OF_THE_STORE = {
     "statistics": "STORE_STATISTICS",
     "checkpoint": "CHECKPOINT",
     "check": "CHECK",
+    "backup": "BACKUP",
 }
 
 

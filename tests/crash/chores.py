@@ -1,7 +1,7 @@
 """
 A fixed program over everything that rests on a sync: generations that drain, rotations, a journal that comes and goes, settings, a feed.
 
-    python -m tests.crash.chores STORE --marks FILE [--merged] [--spare caller|keeper]
+    python -m tests.crash.chores STORE --marks FILE [--merged] [--spare caller|keeper] [--resume STEP]
 
 Each step is one call at `full`, claims too, and writes a mark with all that the store shows. A refused step changed nothing, and the
 program goes on; after a step that failed it ends, as a kill would end it. Of `--spare` the syncs do not count: strace counts those of each
@@ -105,7 +105,8 @@ def spare(path: Path, count: int) -> None:
 
 def run(given: argparse.Namespace) -> None:
     marks, nobody = MarkFile(given.marks), given.marks.with_suffix(".spare")
-    spare(nobody, SPARED if given.spare == "caller" else PASSED)
+    if given.spare is not None:
+        spare(nobody, SPARED if given.spare == "caller" else PASSED)
     try:
         chores = Chores(given.store, is_merged=given.merged)
     except journal.StorageError as error:
@@ -113,8 +114,10 @@ def run(given: argparse.Namespace) -> None:
         os._exit(0)
     if given.spare == "keeper":
         chores.store._keeper.call(lambda: spare(nobody, SPARED))
-    marks.write(Mark(0, "open", "done", dump=chores.shown()))
+    marks.write(Mark(given.resume, "open", "done", dump=chores.shown()))
     for number, step in enumerate(chores.steps(), start=1):
+        if number <= given.resume:
+            continue
         level, answer = "done", ""
         try:
             step()
@@ -141,7 +144,8 @@ def main() -> None:
     parser.add_argument("store", type=Path)
     parser.add_argument("--marks", type=Path, required=True)
     parser.add_argument("--merged", action="store_true")
-    parser.add_argument("--spare", choices=("caller", "keeper"), default="keeper", help="whose syncs do not count")
+    parser.add_argument("--spare", choices=("caller", "keeper"), help="whose syncs do not count")
+    parser.add_argument("--resume", type=int, default=0, help="go on after this step")
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS), help="break the engine in this way first")
     given = parser.parse_args()
     if given.mutant:

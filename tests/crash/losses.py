@@ -3,7 +3,8 @@ The k-th sync of a thread fails with EIO, the kernel drops what it should have w
 
 The part of the fault campaign that looks at the disk. The program (`chores`) runs under strace, which records it and lets one sync fail. A
 model of the disk (`disk`) has then lost the pages of that sync: the program still sees them, no later sync writes them. At each mark from
-there on, and at the end, the states that a power cut may leave are opened and compared with what was acknowledged.
+there on, and at the end, the states that a power cut may leave are opened and compared with what was acknowledged. For some k the same is
+done with a second process, which opens the store without a reboot in between: it sees what the cache has, and the disk has not.
 
 L1  What is found is the state after the last answered step, or after the one that was under way.
 L2  What the process left in the operating system opens, too, and is such a state: a kill comes instead of the power cut.
@@ -11,6 +12,7 @@ L2  What the process left in the operating system opens, too, and is such a stat
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import shutil
 import subprocess
@@ -37,7 +39,12 @@ KINDS = (("fdatasync", "caller"), ("fsync", "caller"), ("fdatasync", "keeper"), 
 SHARES = (1.0, 0.0, 0.5)
 """How many pages of that sync are lost: all, none (the error came afterwards), or some."""
 PER_MOMENT = 3
+SECOND = 3
+"""For one k of so many there is a second process: its states take three times as long."""
+EVERY = 6
+"""Of the marks of the second process so many are passed over."""
 K_MAX = 200
+OTHERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +60,23 @@ class Loss:
         whose = "caller" if self.spared == "keeper" else "keeper"
         return f"{self.syscall} {self.k} of the {whose}{', merged' if self.is_merged else ''}"
 
-    def command(self, place: Path, mutant: str | None) -> list[str]:
-        """The program's."""
-        store, marks = place / "root" / "store", place / "marks"
-        options = ["--marks", str(marks), "--spare", self.spared, *(["--merged"] if self.is_merged else [])]
-        options += ["--mutant", mutant] if mutant else []
-        return [sys.executable, "-m", "tests.crash.chores", str(store), *options]
-
-    def strace(self, out: Path) -> list[str]:
-        return strace_command(out, "-e", f"inject={self.syscall}:error=EIO:when={self.k}")
+    def record(
+        self, place: Path, mutant: str | None, *, resume: int | None = None
+    ) -> tuple[list[ev.Event], str | None]:
+        """Run the program, or what is left of it without a fault; what it did, and why it ended early."""
+        root, marks = place / "root", place / "marks"
+        fault = ["-e", f"inject={self.syscall}:error=EIO:when={self.k}"] if resume is None else []
+        options = ["--spare", self.spared] if resume is None else ["--resume", str(resume)]
+        options += (["--merged"] if self.is_merged else []) + (["--mutant", mutant] if mutant else [])
+        command = [sys.executable, "-m", "tests.crash.chores", str(root / "store"), "--marks", str(marks), *options]
+        trace = place / ("trace" if resume is None else "trace-2")
+        done = subprocess.run(
+            [*strace_command(trace, *fault), *command],
+            cwd=PROJECT, env=child_environment(), capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            return [], f"the program ended with {done.returncode}: {done.stderr[-2500:]}"
+        return parse(read_lines(trace), root=str(root), cwd=str(PROJECT), marks=str(marks)), None
 
 
 def prepare(image: Path, *, is_merged: bool) -> None:
@@ -74,13 +89,9 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
     root = empty(place) / "root"
     shutil.copytree(image, root / "store")
     loaded = load_image(root)
-    done = subprocess.run(
-        [*loss.strace(place / "trace"), *loss.command(place, mutant)],
-        cwd=PROJECT, env=child_environment(), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        return True, 0, f"the program ended with {done.returncode}: {done.stderr[-2500:]}"
-    events = parse(read_lines(place / "trace"), root=str(root), cwd=str(PROJECT), marks=str(place / "marks"))
+    events, problem = loss.record(place, mutant)
+    if problem is not None:
+        return True, 0, problem
     marks = read_marks(place / "marks")
     if not any(isinstance(event, ev.SyncFailed) for event in events):
         failed = [mark.answer for mark in marks if mark.level == "unknown"]
@@ -90,20 +101,40 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
     last, problem = opened(place / "killed", loss)
     if problem is not None:
         return True, 1, f"as a kill leaves it: {problem}"
+    problem = misfit(last, marks, len(marks), last)
+    if problem is not None:
+        return True, 1, f"as a kill leaves it: {problem}"
+    first = len(events)
+    if marks[-1].level == "unknown" and loss.k % SECOND == 0:
+        more, problem = loss.record(place, mutant, resume=marks[-1].number)
+        marks = read_marks(place / "marks")
+        if problem is not None or marks[-1].level == "unknown":
+            return True, 1, f"the second process failed: {problem or marks[-1].answer}"
+        events += map(of_another_process, more)
     states = 1
-    for seen, state in cuts(events, str(root), loaded, loss):
+    for seen, state in cuts(events, first, str(root), loaded, loss):
         states += 1
         state.write(empty(place / "state"))
         found, problem = opened(place / "state" / "store", loss)
         if problem := problem or misfit(found, marks, seen, last):
             told = [f"{mark.number} {mark.level} {mark.answer[:160]}" for mark in marks if mark.level != "done"]
             return True, states, f"{state.label}, after {seen} marks: {problem}\nsteps that failed: {told}"
-    problem = misfit(last, marks, len(marks), last)
-    return True, states, problem and f"as a kill leaves it: {problem}"
+    return True, states, None
 
 
-def cuts(events: list[ev.Event], root: str, image: dict[str, bytes | None], loss: Loss) -> Iterator[tuple[int, State]]:
-    """The states that a power cut may leave after the sync that failed, with the number of marks by then."""
+def of_another_process(event: ev.Event) -> ev.Event:
+    """Its calls and handles are none of the first one's."""
+    names = {field.name for field in dataclasses.fields(event)} & {"call", "handle"}
+    return dataclasses.replace(event, **{name: getattr(event, name) + OTHERS for name in names})
+
+
+def cuts(
+    events: list[ev.Event], first: int, root: str, image: dict[str, bytes | None], loss: Loss
+) -> Iterator[tuple[int, State]]:
+    """
+    The states that a power cut may leave after the sync that failed, with the number of marks by then; `first` events are those of
+    the first process.
+    """
     for share in SHARES:
         chance = random.Random(f"{loss}:{share}")
         disk = Disk(root, lambda chance=chance, share=share: chance.random() < share)  # type: ignore[misc]
@@ -114,8 +145,8 @@ def cuts(events: list[ev.Event], root: str, image: dict[str, bytes | None], loss
             disk.apply(event)
             marks += isinstance(event, ev.Marked)
             is_lost = is_lost or isinstance(event, ev.SyncFailed)
-            is_moment = isinstance(event, ev.Marked | ev.SyncFailed) or place == len(events) - 1
-            if is_lost and is_moment:
+            is_moment = isinstance(event, ev.Marked | ev.SyncFailed) and (place < first or marks % EVERY == 0)
+            if is_lost and (is_moment or place in (first - 1, len(events) - 1)):
                 for state in enumerate_states(disk, chance, PER_MOMENT):
                     yield marks, state
 

@@ -22,6 +22,7 @@ from journal.core.schema_field import Field
 from journal.core.views import (
     Backup,
     Buried,
+    BuriedPage,
     Compacted,
     Delete,
     Entry,
@@ -98,6 +99,7 @@ __all__ = [
     "Backup",
     "Block",
     "Buried",
+    "BuriedPage",
     "Busy",
     "Compacted",
     "ConnectionLost",

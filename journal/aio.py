@@ -137,6 +137,7 @@ class AsyncJournal(_AsyncFollowing):
     move_many = _verb(Journal.move_many)
     buried = _verb(Journal.buried)
     retry = _verb(Journal.retry)
+    retry_many = _verb(Journal.retry_many)
     discard = _verb(Journal.discard)
     statistics = _verb(Journal.statistics)
     wait_durable = _verb(Journal.wait_durable)

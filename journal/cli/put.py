@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from journal.cli.common import data_of, date, journal_argument, key_argument, key_of, open_or_make, show, when
+from journal.errors import Invalid
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
@@ -18,13 +20,16 @@ def arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--expiration", type=when, help="when it is dropped if still waiting")
     sub.add_argument("--owner", help="the producer group that owns it")
     sub.add_argument("--create", action="store_true", help="refuse when the key exists")
+    sub.add_argument("--version", type=int, help="refuse when the entry has another version; 0: when there is one")
 
 
 def run(args: argparse.Namespace) -> int:
     """Put."""
+    if args.create and args.version is not None:
+        raise Invalid("give --create or --version, not both: --version 0 puts a new entry only")
     with open_or_make(args.store) as store:
         pages = store.journal(args.journal)
-        verb = pages.create if args.create else pages.put
+        verb = pages.create if args.create else partial(pages.put, version=args.version)
         result = verb(
             key_of(args), data_of(args.data), priority=args.priority, delay=args.delay, process_date=args.process_date,
             expiration=args.expiration, owner=args.owner,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from journal.client.call import Call, Steps, as_it_is, call, nothing, part_of_list
 from journal.client.producing import check_put, item_of_put, one_result, parts, sent_part
-from journal.core.arguments import consumer_name, lease_ms, listed, reason_text, version_number
+from journal.core.arguments import check_priority, consumer_name, lease_ms, listed, reason_text, version_number
 from journal.core.buckets import Range
 from journal.core.keys import UserKey, key_bytes
 from journal.core.limits import GROUP_MAX
@@ -207,11 +207,12 @@ def release(
     *,
     delay: DurationLike | None = None,
     process_date: DateLike | None = None,
+    priority: int | None = None,
     failed: bool = False,
     durability: str | None = None,
 ) -> Call[None]:
     """
-    Give a lease back: the entry waits again, now, after a delay, or at a date.
+    Give a lease back: the entry waits again, now, after a delay, or at a date; with its priority, or another one.
 
     `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
     """
@@ -220,8 +221,11 @@ def release(
     date = None if process_date is None else date_ms(process_date, "process_date")
     later = None if delay is None else duration_ms(delay, "delay")
     number = token_of(token)
+    if priority is not None:
+        check_priority(priority)
     return call(
-        "RELEASE", journal, nothing, token=number, delay=later, process_date=date, failed=failed or None, durability=durability
+        "RELEASE", journal, nothing, token=number, delay=later, process_date=date, priority=priority, failed=failed or None,
+        durability=durability,
     )  # fmt: skip
 
 
@@ -235,6 +239,34 @@ def retry(journal: str, key: UserKey, *, durability: str | None = None) -> Call[
     """Let the buried entry with this key (the last one) wait again, due now."""
     key_bytes(key)
     return call("RETRY", journal, one_result, key=key, durability=durability)
+
+
+def retry_many(
+    journal: str, keys: Iterable[UserKey], *, durability: str | None = None
+) -> Steps[list[PutResult | JournalError]]:
+    """
+    Let the buried entries with these keys wait again, due now: one record (more than 16,384: several), one sync.
+
+    The list has a result or an error for each, in order: NotFound, KeyExists (there is a newer one), Invalid.
+    """
+    wanted = listed(keys, "retry_many")
+    if len(wanted) > GROUP_MAX:
+        raise Invalid(f"retry_many takes up to {GROUP_MAX} keys, not {len(wanted)}: split the group")
+    return _retry_many(journal, wanted, durability)
+
+
+def _retry_many(journal: str, keys: list[UserKey], durability: str | None) -> Steps[list[PutResult | JournalError]]:
+    def item_of(key: UserKey) -> dict[str, Any]:
+        key_bytes(key)
+        return {"key": key}
+
+    def ask(items: list[dict[str, Any]]) -> Call[Any]:
+        return call("RETRY_MANY", journal, as_it_is, keys=[item["key"] for item in items], durability=durability)
+
+    results: list[Any] = [None] * len(keys)
+    for places, part in parts(keys, item_of, results):
+        yield from sent_part(ask, "items", places, part, result_from, results)
+    return results
 
 
 def discard(journal: str, key: UserKey, *, durability: str | None = None) -> Call[None]:

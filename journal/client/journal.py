@@ -56,6 +56,7 @@ class RemoteJournal(RemoteLog):
     release = asked(consuming.release)
     bury = asked(consuming.bury)
     retry = asked(consuming.retry)
+    retry_many = walked(consuming.retry_many)
     discard = asked(consuming.discard)
     raise_flag = asked(keeping.raise_flag)
     pause = asked(keeping.pause)
@@ -96,7 +97,7 @@ class RemoteJournal(RemoteLog):
         self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None
     ) -> Iterator[Entry]:
         """
-        All entries in the order of work, with `since <= process date < until`.
+        All entries in the order of work, with `since <= process date < until`; with the status "buried" those, in the order of burial.
 
         Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
         """

@@ -99,11 +99,14 @@ class RemoteLease(LeaseView):
         *,
         delay: DurationLike | None = None,
         process_date: DateLike | None = None,
+        priority: int | None = None,
         failed: bool = False,
         durability: str | None = None,
     ) -> None:
-        """Give the entry back: it waits again, now or later; `failed`: an attempt that counts (`timeouts`)."""
-        self._journal.release(self.token, delay=delay, process_date=process_date, failed=failed, durability=durability)
+        """Give the entry back: it waits again, now or later, at its priority or another; `failed`: an attempt that counts (`timeouts`)."""
+        self._journal.release(
+            self.token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
+        )
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from journal.core.rows import pack_data
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.views import Delete, Move, Put, PutResult
 from journal.errors import Invalid, JournalError
+from journal.net.command import Retry
 from journal.net.commands import COMMANDS
 from journal.net.frames import TooLong
 from journal.net.limits import DEFAULT, LIST_MAX
@@ -42,12 +44,14 @@ def put(
     expiration: DateLike | None = None,
     insertion_date: DateLike | None = None,
     owner: str | None = None,
+    version: int | None = None,
     durability: str | None = None,
 ) -> Call[PutResult]:
     """
     Add an entry, or merge it into the one with this key; the result says which.
 
-    With a schema the data is checked, and the key may be None when the schema says what forms it.
+    With a schema the data is checked, and the key may be None when the schema says what forms it. With `version`, the one
+    that the caller has read: VersionMismatch when it is another one by now; 0: when there is an entry.
     """
     if (
         type(key) is str
@@ -57,6 +61,7 @@ def put(
         and expiration is None
         and insertion_date is None
         and owner is None
+        and version is None
         and key.isascii()
         and 0 < len(key) <= KEY_BYTES_MAX
         and 0 <= priority <= PRIORITY_MAX
@@ -68,8 +73,14 @@ def put(
         if durability is not None:
             item["durability"] = durability
         return _new(Call, (_PUT, journal, item, one_result, False, None))
-    item = _put(key, data, priority, process_date, delay, expiration, insertion_date, owner)
-    return call("PUT", journal, one_result, **item, durability=durability)
+    item = _put(key, data, priority, process_date, delay, expiration, insertion_date, owner, version)
+    made = call("PUT", journal, one_result, **item, durability=durability)
+    return made if version is None else _once(made)
+
+
+def _once(made: Call[Any]) -> Call[Any]:
+    """The same call, not to be made again by another daemon: what it has put would refuse it."""
+    return made._replace(command=replace(made.command, retry=Retry.REQUEST))
 
 
 def create(
@@ -196,6 +207,7 @@ def _put(
     expiration: DateLike | None,
     insertion_date: DateLike | None,
     owner: str | None,
+    version: int | None = None,
 ) -> dict[str, Any]:
     if key is not None:
         key_bytes(key)
@@ -214,6 +226,8 @@ def _put(
     if owner is not None:
         owner_bytes(owner)
         item["owner"] = owner
+    if version is not None:
+        item["version"] = version_number(version)
     if key is None:
         del item["key"]
     return item
@@ -229,7 +243,7 @@ def item_of_put(item: Put) -> dict[str, Any]:
     """A put as it is sent."""
     check_put(item)
     options = item.options
-    return _put(item.key, item.data, item.priority, *((None,) * 5 if options is None else options))
+    return _put(item.key, item.data, item.priority, *((None,) * 6 if options is None else options))
 
 
 def _move(item: Move) -> dict[str, Any]:
@@ -312,8 +326,11 @@ def sent_part(
     results: list[Any],
 ) -> Steps[None]:
     """Send a part of a group. Frames may be smaller than was guessed: then in halves, down to the item that fits into none."""
+    asking = ask(**{name: part})
+    if name == "puts" and any("version" in item for item in part):
+        asking = _once(asking)
     try:
-        answers = yield ask(**{name: part})
+        answers = yield asking
     except TooLong as e:
         if len(part) == 1:
             results[places[0]] = Invalid(f"the entry {shown(part[0].get('key'))} fits into no frame: {e}")

@@ -7,12 +7,25 @@ from typing import Any
 
 from journal.client.call import Call, Steps, as_it_is, call, part_of_list
 from journal.client.consuming import buckets_text
-from journal.core.arguments import AVAILABLE, consumer_name, limit_number, listed, owner_bytes, page_start, status_of
+from journal.core.arguments import (
+    AVAILABLE,
+    BURIED,
+    buried_start,
+    check_prefix,
+    consumer_name,
+    limit_number,
+    listed,
+    owner_bytes,
+    page_start,
+    reason_text,
+    selectable,
+    status_of,
+)
 from journal.core.buckets import Range
 from journal.core.forecast import Forecast
 from journal.core.keys import UserKey, key_bytes
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.core.views import Buried, Entry, Page
+from journal.core.views import Buried, BuriedPage, Entry, Page
 from journal.errors import FrameError, Invalid
 from journal.net.limits import LIST_MAX
 from journal.net.shown import shown
@@ -21,7 +34,7 @@ from journal.net.values import buried_from, entry_from, forecast_from, page_from
 SCANNED = 500
 """Entries of one page of a scan."""
 LOOK_UPS = 1000
-_WORDS = {"W": "waiting", "P": "processing", AVAILABLE: "available"}
+_WORDS = {"W": "waiting", "P": "processing", AVAILABLE: "available", BURIED: "buried"}
 
 
 def get(journal: str, key: UserKey) -> Call[Entry | None]:
@@ -67,6 +80,7 @@ def select(
     A status is "waiting", "processing", or "available": waiting, and due now. A page that `has_more` says where to go on.
     """
     wanted = _filter(status, since, until, owner, consumer, buckets)
+    selectable(status_of(status))
     return _pages("SELECT", journal, wanted, limit_number(limit), _after(after))
 
 
@@ -95,7 +109,8 @@ def scan(*, status: str | None = None, since: DateLike | None = None, until: Dat
 
 def scanned(journal: str, wanted: dict[str, Any], after: str | None) -> Call[Page]:
     """A page of a scan."""
-    return call("SCAN", journal, page_from, **wanted, limit=SCANNED, after=_after(after))
+    start = None if after is None else bytes.fromhex(after)
+    return call("SCAN", journal, page_from, **wanted, limit=SCANNED, after=start)
 
 
 def count(
@@ -108,7 +123,7 @@ def count(
     consumer: str | None = None,
     buckets: Range | None = None,
 ) -> Call[int]:
-    """How many entries there are, with `since <= process date < until`; see `select` for what else may be asked for."""
+    """How many entries there are, with `since <= process date < until`, or "buried" ones; see `select` for what else can be asked."""
     return call("COUNT", journal, as_it_is, **_filter(status, since, until, owner, consumer, buckets))
 
 
@@ -130,16 +145,36 @@ def owners(journal: str) -> Steps[dict[str, int]]:
             return dict(sorted(found.items()))
 
 
-def buried(journal: str) -> Steps[list[Buried]]:
-    """The entries that were given up on, oldest first."""
+def buried(
+    journal: str,
+    *,
+    prefix: UserKey | None = None,
+    reason: str | None = None,
+    limit: int | None = None,
+    after: str | None = None,
+) -> Steps[BuriedPage]:
+    """
+    The entries that were given up on, in the order of burial; those whose key begins with `prefix`, and whose reason has this text.
+
+    With `limit` a page of so many, which says where to go on (`after`).
+    """
+    check_prefix(prefix)
+    if reason is not None:
+        reason_text(reason)
+    if limit is not None:
+        limit_number(limit)
+    return _buried(journal, {"prefix": prefix, "reason": reason}, limit, buried_start(after) or None)
+
+
+def _buried(journal: str, which: dict[str, Any], limit: int | None, after: bytes | None) -> Steps[BuriedPage]:
     found: list[Buried] = []
-    after: bytes | None = None
     while True:
-        answer = yield call("BURIED", journal, as_it_is, after=after)
+        rest = LIST_MAX if limit is None else min(limit - len(found), LIST_MAX)
+        answer = yield call("BURIED", journal, as_it_is, **which, limit=rest, after=after)
         rows, after = part_of_list(answer, "buried")
         found += map(buried_from, rows)
-        if after is None:
-            return found
+        if after is None or len(found) == limit:
+            return BuriedPage(found, None if after is None else after.hex())
 
 
 def forecast(

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from journal.core.cursor import Cursor
 from journal.core.events import Event
-from journal.core.keys import PRIMARY_BYTES
+from journal.core.keys import PRIMARY_BYTES, UserKey
 from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
@@ -22,6 +22,12 @@ _WHERE, _OFFSET = itemgetter(0), itemgetter(1)
 _ORDER = itemgetter(0)
 AVAILABLE = "A"
 """The status of what waits and is due now; no entry carries it, since it changes with the time."""
+BURIED = "B"
+_STATUS = {
+    "W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE, "B": BURIED, "buried": BURIED,
+}  # fmt: skip
+BURIED_BYTES = 24
+"""The place of a buried entry: an offset and a murmur."""
 
 
 def check_priority(priority: int) -> int:
@@ -93,13 +99,39 @@ def status_of(status: str | None) -> str | None:
     """W, P, A or None from what callers write."""
     if status is None:
         return None
-    known = {"W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE}
-    if type(status) is not str or status not in known:
+    if type(status) is not str or status not in _STATUS:
         raise Invalid(
-            f"status is {status!r}: it must be 'waiting' (W), 'processing' (P), 'available' (waiting, and due now) or None "
-            "for all"
+            f"status is {status!r}: it must be 'waiting' (W), 'processing' (P), 'available' (waiting, and due now), 'buried' (B) "
+            "or None for all that are not buried"
         )
-    return known[status]
+    return _STATUS[status]
+
+
+def selectable(status: str | None) -> str | None:
+    """A status that entries in the order of work can have."""
+    if status == BURIED:
+        raise Invalid(
+            "buried entries are not in the order of work: use buried(limit=…, after=…), or scan(status='buried')"
+        )
+    return status
+
+
+def check_prefix(prefix: UserKey | None) -> UserKey | None:
+    """What keys begin with, of the same type as those keys."""
+    if prefix is not None and type(prefix) not in (str, bytes):
+        raise Invalid(f"prefix is {prefix!r}: it must be a text or bytes, as keys are")
+    return prefix
+
+
+def buried_start(after: str | None) -> bytes:
+    """Where a page of buried entries begins, from what the one before it said."""
+    try:
+        place = b"" if after is None else bytes.fromhex(after)
+    except (TypeError, ValueError):
+        place = b"?"
+    if place and len(place) != BURIED_BYTES:
+        raise Invalid(f"after is {after!r}: it must be what the page before this one has as `after`, or None")
+    return place
 
 
 def date_range(since: DateLike | None, until: DateLike | None) -> tuple[int, int]:

@@ -165,6 +165,31 @@ def check_version(row: Row, version: int | None) -> None:
         raise VersionMismatch(f"the entry {row.key!r} has version {row.version}, not {version}: read it again")
 
 
+def check_put(found: Found, key: UserKey, version: int | None) -> None:
+    """
+    Refuse a put by a caller that has an older copy (L7); 0 is the version of a key that is not there.
+
+    Behind a lease the last accepted put counts, which is the successor: its version is in the result of that put. `get` shows the
+    entry under the lease, so its version is refused then: that caller has not seen the successor.
+    """
+    row, successor = found.row, found.successor
+    if version is None:
+        return
+    if row is None:
+        if version != 0:
+            raise VersionMismatch(f"there is no entry with the key {key!r}, of version {version} or any other")
+    elif version == 0:
+        raise VersionMismatch(
+            f"there is an entry with the key {key!r}, of version {row.version}: 0 puts a new one only"
+        )
+    elif successor is None:
+        check_version(row, version)
+    elif version != successor.version or version == row.version:
+        raise VersionMismatch(
+            f"another put of the key {key!r} waits behind its lease, with version {successor.version}, not {version}"
+        )
+
+
 def change_by_owner(found: Found, key: UserKey, owner: bytes | None, version: int | None) -> Row:
     """The waiting entry that an owner may move or delete, or the reason why not (L6)."""
     row = found.row
@@ -237,10 +262,12 @@ def release(
     offset: int,
     settings: Settings,
     *,
+    priority: int | None = None,
     is_failure: bool = False,
 ) -> Release:
     """
-    Give a lease back: the entry waits at `process_date` (None: now). A successor is merged in (L4).
+    Give a lease back: the entry waits at `process_date` (None: now), with another priority if one is given. A successor is
+    merged in (L4).
 
     A failure counts as a lease that ended without its holder would (L3): how often work on an entry came to nothing is one number.
     """
@@ -251,8 +278,10 @@ def release(
         process_date = max(now, row.insertion)
     elif process_date < row.insertion:
         raise Invalid(f"the process date {process_date} is earlier than the insertion date {row.insertion}")
+    if priority is None:
+        priority = place(row.primary)[0]
     waiting = row._replace(
-        primary=at_place(row.primary, place(row.primary)[0], process_date, offset), at=offset, version=row.version + 1
+        primary=at_place(row.primary, priority, process_date, offset), at=offset, version=row.version + 1
     )
     return _settle(holding, waiting, now, offset, settings)
 

@@ -6,7 +6,7 @@ They are copies: an Entry or a result says what was true when the call was answe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
@@ -42,6 +42,25 @@ class Buried:
     entry: Entry
     reason: str
     date: int
+
+    @property
+    def key(self) -> UserKey:
+        """The entry's."""
+        return self.entry.key
+
+
+class BuriedPage(list[Buried]):
+    """Buried entries in the order of burial."""
+
+    def __init__(self, found: Iterable[Buried] = (), after: str | None = None) -> None:
+        super().__init__(found)
+        self.after = after
+        """Where to go on: `after=` of the next call. None when there are no more."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are more."""
+        return self.after is not None
 
 
 PAUSED = "paused"
@@ -191,6 +210,7 @@ class Put:
         expiration: DateLike | None = None,
         insertion_date: DateLike | None = None,
         owner: str | None = None,
+        version: int | None = None,
     ) -> None:
         self.key = key
         self.data = data
@@ -198,19 +218,25 @@ class Put:
         self.options: PutOptions | None = None
         """What is not usual; None is told apart at a glance, a thousand times in a group."""
         if not (
-            process_date is None and delay is None and expiration is None and insertion_date is None and owner is None
+            process_date is None
+            and delay is None
+            and expiration is None
+            and insertion_date is None
+            and owner is None
+            and version is None
         ):
-            self.options = PutOptions(process_date, delay, expiration, insertion_date, owner)
+            self.options = PutOptions(process_date, delay, expiration, insertion_date, owner, version)
 
 
 class PutOptions(NamedTuple):
-    """When a put is due, when it ends, and whose it is."""
+    """When a put is due, when it ends, whose it is, and which version of the entry it is for."""
 
     process_date: DateLike | None = None
     delay: DurationLike | None = None
     expiration: DateLike | None = None
     insertion_date: DateLike | None = None
     owner: str | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

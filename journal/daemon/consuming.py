@@ -220,6 +220,7 @@ def release(served: Served, given: dict[str, Any], grant: Grant) -> Any:
         given["token"],
         delay=get("delay"),
         process_date=get("process_date"),
+        priority=get("priority"),
         failed=get("failed") or False,
         durability=get("durability"),
     )

@@ -61,6 +61,7 @@ FAST: dict[str, Handler] = {
     "PAUSE": keeping.pause,
     "RESUME": keeping.resume,
     "RETRY": keeping.retry,
+    "RETRY_MANY": keeping.retry_many,
     "DISCARD": keeping.discard,
 }
 SLOW: dict[str, Handler] = {

@@ -19,6 +19,7 @@ from journal.core.settings import MERGED, to_map
 from journal.core.views import Flag
 from journal.daemon import reading
 from journal.daemon.columns import generations_columns
+from journal.daemon.producing import fitted
 from journal.daemon.served import Served, room_of, served_of
 from journal.engine import check as checks
 from journal.engine.store import Store
@@ -49,6 +50,11 @@ def resume(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def retry(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """RETRY."""
     return result_to(served.journal.retry(given["key"], durability=given.get("durability")))
+
+
+def retry_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """RETRY_MANY."""
+    return fitted(served.journal.retry_many(given["keys"], durability=given.get("durability")), served.room)
 
 
 def discard(served: Served, given: dict[str, Any], grant: Grant) -> Any:

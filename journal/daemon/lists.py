@@ -8,18 +8,16 @@ that is extended meanwhile comes once more, none is passed over), of all others 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from struct import Struct
 from typing import Any, TypeVar
 
 from journal.core.keys import BEHIND_ALL, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
-from journal.core.rows import BuriedRow
 from journal.daemon.columns import BURIED_BYTES, buried_columns, entry_bytes, lease_bytes, lease_columns, text_bytes
 from journal.daemon.pages import Page
 from journal.daemon.served import STEP, Served, room_of
+from journal.engine.burials import walk, which_of
 from journal.engine.store import Store
-from journal.engine.stored import Stored
 from journal.errors import AccessDenied, Invalid
 from journal.net.auth import Grant
 from journal.net.command import Role
@@ -56,26 +54,15 @@ def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
 
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """BURIED."""
-    p = served.p
+    which = which_of(given.get("prefix"), given.get("reason"))
     page = Page(served.room, given.get("limit"))
-    after: bytes | None = _after(given)
-    while after is not None:
-        with p.lock:
-            p.enter()
-            names = list(islice(p.state.names_from(b"buried", after and after + b"\0"), STEP))
-            rows = [(name, _buried_row(p.state, name)) for name in names]
-        for name, row in rows:
+    for place, row in walk(served.p, _after(given)):
+        if which.has(row):
             wire = buried_columns(row)
             size = BURIED_BYTES + entry_bytes(wire[0]) + text_bytes(row.reason)
-            if not page.add(wire, size, name, row.row.key):
+            if not page.add(wire, size, place, row.row.key):
                 return page.reply("buried")
-        after = names[-1] if len(names) == STEP else None
     return page.reply("buried", is_last=True)
-
-
-def _buried_row(state: Stored, name: bytes) -> BuriedRow:
-    value = next(value for rows in state.generations if (value := rows.get(name, db=rows.buried)) is not None)
-    return state.buried(name, value)
 
 
 def _walk(

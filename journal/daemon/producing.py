@@ -51,6 +51,7 @@ def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
         expiration=get("expiration"),
         insertion_date=get("insertion_date"),
         owner=get("owner"),
+        version=get("version"),
         durability=get("durability"),
     )
     return [outcome, [*cursor], version, process_date, priority]

@@ -21,6 +21,8 @@ from journal.daemon.columns import entry_bytes, entry_columns, filled_columns, g
 from journal.daemon.consuming import range_of
 from journal.daemon.pages import Page, too_large
 from journal.daemon.served import STEP, Served
+from journal.engine.arguments import selectable
+from journal.engine.burials import Which, walk
 from journal.engine.leases import Held
 from journal.engine.selecting import ROWS, Filter, Selection
 from journal.errors import Invalid
@@ -78,17 +80,37 @@ def get_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def select(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """SELECT."""
-    return _page(served, given, grant, _filter(served, given), SELECT_LIMIT)
+    wanted = _filter(served, given)
+    selectable(wanted.status)
+    return _page(served, given, grant, wanted, SELECT_LIMIT)
 
 
 def scan(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """SCAN."""
+    if given.get("status") == "buried":
+        return _buried(served, given, grant)
     return _page(served, given, grant, _filter(served, given), LIST_MAX)
 
 
 def entries_of(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """ENTRIES_OF."""
     return _page(served, given, grant, Filter(owner=given["owner"].encode()), SELECT_LIMIT)
+
+
+def _buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """SCAN of buried entries, in the order of burial."""
+    which = Which(wanted=_filter(served, given))
+    is_readable = may_read(grant)
+    blank = served.p.generations.blank
+    page = Page(served.room, given.get("limit"))
+    for place, buried in walk(served.p, given.get("after") or b""):
+        row = buried.row
+        if which.has(buried) and is_readable(row):
+            entry = entry_columns(row, "B")
+            filled_columns(entry, blank)
+            if not page.add(entry, entry_bytes(entry), place, row.key):
+                return page.reply("entries")
+    return page.reply("entries", is_last=True)
 
 
 def _filter(served: Served, given: dict[str, Any]) -> Filter:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from journal.core.arguments import AVAILABLE as AVAILABLE
+from journal.core.arguments import BURIED as BURIED
 from journal.core.arguments import check_priority as check_priority
 from journal.core.arguments import consumer_name as consumer_name
 from journal.core.arguments import date_range as date_range
@@ -16,6 +17,7 @@ from journal.core.arguments import name_text as name_text
 from journal.core.arguments import owner_bytes as owner_bytes
 from journal.core.arguments import page_start as page_start
 from journal.core.arguments import reason_text as reason_text
+from journal.core.arguments import selectable as selectable
 from journal.core.arguments import status_of as status_of
 from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range

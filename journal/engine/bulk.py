@@ -21,7 +21,7 @@ from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.tally import count_results
 from journal.core.views import Put, PutOptions, PutResult
-from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, wanted
+from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, version_number, wanted
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
 from journal.engine.pipeline import Pipeline
@@ -63,6 +63,7 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
     plain = _plain(puts, p.settings.entry_bytes_max, side._pack) if schema is None else None
     results: list[Any] = [None] * len(puts)
     wants = wants_of(side, puts, results, schema) if plain is None else None
+    versions = {} if plain is not None else versions_of(puts)
 
     def make() -> tuple[list[PutResult | JournalError], int]:
         nonlocal wants
@@ -76,11 +77,11 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
             wants = wants_of(side, puts, results, None)
-        slots = _all_new(p, [want.raw for _, want in wants])
+        slots = _all_new(p, [want.raw for _, want in wants]) if not versions else None
         if slots is not None:
             at = _insert(p, wants, slots, now, level, results)
         else:
-            at = _decide_each(p, side._find, wants, now, level, results, rule)
+            at = _decide_each(p, side._find, wants, now, level, results, rule, versions)
         count_results(counts_of(p, rule), (results[i] for i, _ in wants))
         return results, at
 
@@ -173,7 +174,9 @@ def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | N
             key, data = put.key, put.data
             if schema is not None or key is None:
                 key, data = side._checked(schema, key, data)
-            want = wanted(key, data, put.priority, *(put.options or _USUAL), limit, pack)
+            options = put.options or _USUAL
+            version_number(options.version)
+            want = wanted(key, data, put.priority, *options[:5], limit, pack)
         except Invalid as e:
             results[i] = e
             continue
@@ -182,6 +185,12 @@ def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | N
     if size > GROUP_BYTES_MAX:
         raise Invalid(f"the group has about {size} bytes, more than {GROUP_BYTES_MAX}: split it")
     return wants
+
+
+def versions_of(puts: list[Any]) -> dict[int, int]:
+    """Which version of its entry a put of a group is for, by its place, where it says so."""
+    options = [None if put is None else put.options for put in puts]
+    return {i: each.version for i, each in enumerate(options) if each is not None and each.version is not None}
 
 
 def _insert_plain(
@@ -250,10 +259,17 @@ def _insert(
 
 
 def _decide_each(
-    p: Pipeline, find: Find, wants: list[tuple[int, Wanted]], now: int, level: int, results: list[Any], rule: Rule
+    p: Pipeline,
+    find: Find,
+    wants: list[tuple[int, Wanted]],
+    now: int,
+    level: int,
+    results: list[Any],
+    rule: Rule,
+    versions: dict[int, int],
 ) -> int:
     """Decide one after the other over what is stored and what the group has decided before, then write one record."""
-    seen, refused = look_up(p, find, [want for _, want in wants], now)
+    seen, refused = look_up(p, find, [(want.key, want.raw) for _, want in wants], now)
     offset = p.log.next_offset
     effects: list[Any] = []
     for i, want in wants:
@@ -262,6 +278,7 @@ def _decide_each(
             continue
         found = seen[want.key]
         try:
+            life.check_put(found, want.key, versions.get(i))
             decision = rule(found, row_of(want, found, now, offset), p.settings)
         except (Invalid, Refused) as e:
             results[i] = e
@@ -283,24 +300,24 @@ def _decide_each(
 
 
 def look_up(
-    p: Pipeline, find: Find, wants: list[Wanted], now: int
+    p: Pipeline, find: Find, keys: list[tuple[UserKey, bytes]], now: int
 ) -> tuple[dict[UserKey, life.Found], dict[UserKey, Invalid]]:
     """What is stored of the keys of a group, with a slot for each that is new; and those that can have none."""
     seen: dict[UserKey, life.Found] = {}
     taken: set[bytes] = set()
     refused: dict[UserKey, Invalid] = {}
-    for want in wants:
-        if want.key in seen or want.key in refused:
+    for key, raw in keys:
+        if key in seen or key in refused:
             continue
         try:
-            found = find(want.key, want.raw, now)  # may expire an entry, so all of these come before the first offset
+            found = find(key, raw, now)  # may expire an entry, so all of these come before the first offset
             slot = found.slot
             while found.row is None and slot in taken:
-                slot = next_slot(p, want.key, slot)
+                slot = next_slot(p, key, slot)
         except Invalid as e:
-            refused[want.key] = e
+            refused[key] = e
             continue
-        seen[want.key] = found._replace(slot=slot)
+        seen[key] = found._replace(slot=slot)
         taken.add(slot)
     return seen, refused
 

@@ -10,7 +10,7 @@ from functools import partial
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
-from journal.engine.arguments import lease_ms, reason_text
+from journal.engine.arguments import check_priority, lease_ms, reason_text
 from journal.engine.lease import Lease
 from journal.engine.leases import Held
 from journal.engine.levels import FULL
@@ -70,11 +70,12 @@ class Holders(Side):
         *,
         delay: DurationLike | None = None,
         process_date: DateLike | None = None,
+        priority: int | None = None,
         failed: bool = False,
         durability: str | None = None,
     ) -> None:
         """
-        Give a lease back: the entry waits again, now, after a delay, or at a date.
+        Give a lease back: the entry waits again, now, after a delay, or at a date; with its priority, or another one.
 
         `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
         """
@@ -82,11 +83,13 @@ class Holders(Side):
             raise Invalid("give process_date or delay, not both")
         date = None if process_date is None else date_ms(process_date, "process_date")
         later = None if delay is None else duration_ms(delay, "delay")
+        if priority is not None:
+            check_priority(priority)
 
         def decide(held: Held, now: int, offset: int) -> fx.Effect:
             holding = self._p.state.holding(held)
             at = date if later is None else max(now + later, holding.row.insertion)
-            return life.release(holding, at, now, offset, self._p.settings, is_failure=failed)
+            return life.release(holding, at, now, offset, self._p.settings, priority=priority, is_failure=failed)
 
         self._end(token, decide, durability, self._p.tally.release, "failed" if failed else "released")
 

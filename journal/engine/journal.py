@@ -29,6 +29,7 @@ from journal.engine.lease import Lease
 from journal.engine.loading import Loading
 from journal.engine.look import Look
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.outlook import oldest_due
 from journal.engine.peers import FLAG as DRIFT
 from journal.engine.peers import Peers
 from journal.engine.picking import Picking
@@ -120,7 +121,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None
     ) -> Iterator[Entry]:
         """
-        All entries in the order of work, with `since <= process date < until`.
+        All entries in the order of work, with `since <= process date < until`; with the status "buried" those, in the order of burial.
 
         Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
         """
@@ -136,7 +137,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         consumer: str | None = None,
         buckets: Range | None = None,
     ) -> int:
-        """How many entries there are, with `since <= process date < until`; see `select` for what else may be asked for."""
+        """How many entries there are, with `since <= process date < until`, or "buried" ones; see `select` for what else can be asked."""
         return self._reads.count(self._filter(status, since, until, owner, consumer, buckets))
 
     def leases(self, *, consumer: str | None = None) -> list[Lease]:
@@ -254,7 +255,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
             state = p.state
             if not p.is_writable:
                 state.rebuild_order()  # a look has none: nothing is claimed there
-            oldest = state.oldest_due(now)
+            oldest = oldest_due(p, now)
             pause = pause_in(state.active)
             return {
                 "entries": state.size(),

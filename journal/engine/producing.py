@@ -29,6 +29,7 @@ from journal.engine.arguments import (
     dates_of,
     listed,
     row_of,
+    version_number,
     wanted,
 )
 from journal.engine.bulk import TOGETHER_BYTES_MAX, Rule, counts_of, creating, put_many, put_together
@@ -70,19 +71,21 @@ class Producing(Side):
         expiration: DateLike | None = None,
         insertion_date: DateLike | None = None,
         owner: str | None = None,
+        version: int | None = None,
         durability: str | None = None,
     ) -> PutResult:
         """
         Add an entry, or merge it into the one with this key; the result says which.
 
-        With a schema the data is checked, and the key may be None when the schema says what forms it.
+        With a schema the data is checked, and the key may be None when the schema says what forms it. With `version`, the one
+        that the caller has read: VersionMismatch when it is another one by now; 0: when there is an entry.
         """
         p = self._p
         self._puts += 1
         if not self._puts % SAMPLE:
             return self._timed_put(
                 key, data, priority=priority, process_date=process_date, delay=delay, expiration=expiration,
-                insertion_date=insertion_date, owner=owner, durability=durability,
+                insertion_date=insertion_date, owner=owner, version=version, durability=durability,
             )  # fmt: skip
         limit = p.plain_bytes_max
         pack = self._pack
@@ -94,6 +97,7 @@ class Producing(Side):
             and expiration is None
             and insertion_date is None
             and owner is None
+            and version is None
             and key.isascii()
             and 0 < len(key) <= KEY_BYTES_MAX
             and type(priority) is int
@@ -120,7 +124,7 @@ class Producing(Side):
                     shield_down()
         options = process_date, delay, expiration, insertion_date, owner
         with SHIELD:
-            return self._put_any(key, data, priority, options, durability, life.put)
+            return self._put_any(key, data, priority, options, durability, life.put, version)
 
     def _timed_put(self, key: UserKey | None, data: Any, **options: Any) -> PutResult:
         """A put whose time is taken, from the call to the answer."""
@@ -160,17 +164,19 @@ class Producing(Side):
         options: Options,
         durability: str | None,
         rule: Rule,
+        version: int | None = None,
     ) -> PutResult:
         """A put or a create, whatever its arguments are."""
         p = self._p
         schema = p.generations.schema
         stored_key, stored = (key, data) if schema is None and key is not None else self._checked(schema, key, data)
         want = wanted(stored_key, stored, priority, *options, p.settings.entry_bytes_max, self._pack)
+        version_number(version)
         level = p.level_of(durability, p.level)
         try:
-            return p.change(level, self._put, want, level, rule, schema)
+            return p.change(level, self._put, want, level, rule, schema, version)
         except SchemaChanged:
-            return self._put_any(key, data, priority, options, durability, rule)
+            return self._put_any(key, data, priority, options, durability, rule, version)
 
     def _put_usual(self, key: str, raw: bytes, data: bytes, priority: int, level: int) -> tuple[PutResult, int]:
         """`_put` of a text key without options."""
@@ -195,7 +201,9 @@ class Producing(Side):
         p.tally.put["inserted"] += 1
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - log.base)), 1, now, priority)), at
 
-    def _put(self, want: Wanted, level: int, rule: Rule, schema: Schema | None) -> tuple[PutResult, int]:
+    def _put(
+        self, want: Wanted, level: int, rule: Rule, schema: Schema | None, version: int | None
+    ) -> tuple[PutResult, int]:
         """Under the lock: the result, and the offset that it rests on."""
         p = self._p
         key, raw, data, priority, date, delay, expiration, insertion, owner = want
@@ -205,7 +213,9 @@ class Producing(Side):
         state = p.state
         slot, row = state.lookup(key, raw)
         if row is not None:
-            return self._merge(want, now, level, rule)
+            return self._merge(want, now, level, rule, version)
+        if version:
+            life.check_put(life.Found(slot, None), key, version)
         # Nothing is stored of the key: no rule but insertion applies.
         if insertion is None and date is None:
             insertion = accepted = now
@@ -220,7 +230,9 @@ class Producing(Side):
         counts_of(p, rule)["inserted"] += 1
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - p.log.base)), 1, date, priority)), at
 
-    def _merge(self, want: Wanted, now: int, level: int, rule: Rule) -> tuple[PutResult, int]:
+    def _merge(
+        self, want: Wanted, now: int, level: int, rule: Rule, version: int | None = None
+    ) -> tuple[PutResult, int]:
         """Something is stored of the key: the rules decide."""
         p = self._p
         p.flush()
@@ -228,6 +240,7 @@ class Producing(Side):
         new = row_of(want, found, now, p.log.next_offset)
         counts = counts_of(p, rule)
         try:
+            life.check_put(found, want.key, version)
             decision = rule(found, new, p.settings)
         except Refused:
             counts["refused"] += 1

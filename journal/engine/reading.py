@@ -26,6 +26,7 @@ from journal.engine.arguments import (
     listed,
     owner_bytes,
     page_start,
+    selectable,
     status_of,
 )
 from journal.engine.look import moment_of
@@ -65,6 +66,7 @@ class Reading(Side):
         A status is "waiting", "processing", or "available": waiting, and due now. A page that `has_more` says where to go on.
         """
         wanted = self._filter(status, since, until, owner, consumer, buckets)
+        selectable(wanted.status)
         limit_number(limit)
         start = page_start(after)
         return Selection(self._p, wanted).page(limit, start)

@@ -15,7 +15,8 @@ from time import monotonic
 from journal.core.keys import pack_bound
 from journal.core.rows import Row, place
 from journal.core.views import Entry, entry_of
-from journal.engine.arguments import AVAILABLE
+from journal.engine.arguments import AVAILABLE, BURIED
+from journal.engine.burials import Which, count, walk
 from journal.engine.look import moment_of
 from journal.engine.pipeline import Pipeline
 from journal.engine.selecting import Filter, Selection, filled
@@ -38,6 +39,10 @@ class Reads:
     def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
         """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
         blank = self._p.generations.blank
+        if status == BURIED:
+            which = Which(wanted=Filter(None, since, until))
+            yield from (filled(entry_of(b.row, BURIED), blank) for _, b in walk(self._p) if which.has(b))
+            return
         start: bytes | None = pack_bound(0, since)
         while start is not None:
             page, start = self._pages(start, status, since, until)
@@ -62,6 +67,8 @@ class Reads:
     def count(self, wanted: Filter) -> int:
         """How many; of a status or of all, with nothing left to expire, read from the root pages."""
         p = self._p
+        if wanted.status == BURIED:
+            return count(p, wanted)
         if wanted == Filter(wanted.status) and wanted.status != AVAILABLE:
             with p.lock:
                 now = p.enter()

@@ -21,7 +21,7 @@ from journal.core.rows import Row, encode_row, place
 from journal.core.tally import refused
 from journal.core.views import Put, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, row_of
-from journal.engine.bulk import after, look_up, wants_of
+from journal.engine.bulk import after, look_up, versions_of, wants_of
 from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, JournalError, Refused
 
@@ -60,6 +60,7 @@ class _Group:
         wants = wants_of(side, [nexts[i] for i in places], unfit, self._schema)  # type: ignore[misc]
         self._wants: dict[int, Wanted] = {places[i]: want for i, want in wants}
         self._refused = {places[i]: error for i, error in enumerate(unfit) if error is not None}
+        self._versions = versions_of(nexts)
         self._seen: dict[UserKey, life.Found] = {}
         self._effects: list[fx.Effect] = []
 
@@ -69,7 +70,7 @@ class _Group:
         now = p.enter()
         if p.generations.schema is not self._schema:
             raise SchemaChanged
-        self._seen, unfit = look_up(p, self._side._find, list(self._wants.values()), now)
+        self._seen, unfit = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
         self._effects = []
         ended: set[int] = set()
         began: list[int] = []
@@ -84,7 +85,7 @@ class _Group:
                     self._results[i] = None if want is None else _repeated(p, want, self._seen[want.key], now)
                     continue
                 start = p.state.leases.by_token[token].start if token in p.state.leases.by_token else now
-                self._results[i] = self._done(token, want, now)
+                self._results[i] = self._done(token, want, self._versions.get(i), now)
                 ended.add(token)
                 began.append(start)
             except (Invalid, Refused) as e:
@@ -109,7 +110,7 @@ class _Group:
         for start in began:
             tally.processing.add(now - start)
 
-    def _done(self, token: int, want: Wanted | None, now: int) -> PutResult | None:
+    def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
         """Finish one lease (N3); the result of its next put."""
         p, seen = self._p, self._seen
         held = self._side._held(token, now)
@@ -118,6 +119,8 @@ class _Group:
         holding = life.Holding(found.row, token, found.successor)
         at = p.log.next_offset + len(self._effects)
         heir, result, effect = life.heir(holding, at), None, None
+        if want is not None:
+            life.check_put(found if want.key == held.key else seen[want.key], want.key, version)
         if want is not None and want.key == held.key:
             outcome, heir = life.follow(holding, row_of(want, found, now, at), at, p.settings)
             result = _result(outcome, heir, at)

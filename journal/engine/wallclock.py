@@ -77,9 +77,11 @@ class Steps:
         return row._replace(insertion=max(0, row.insertion + by)) if by else row
 
     def moved_lease(self, lease: LeaseRow) -> LeaseRow:
-        """A lease as stored, with its dates by the clock of now."""
+        """A lease as stored, with its dates by the clock of now, and the place as of which they are."""
         by = self.since(lease.at)
-        return lease._replace(start=lease.start + by, deadline=lease.deadline + by) if by else lease
+        if not by:
+            return lease
+        return lease._replace(start=lease.start + by, deadline=lease.deadline + by, at=self.all[-1].at)
 
     def shown_at(self, stamp: int) -> int:
         """A date that the wall clock had reached when the last record got this timestamp."""

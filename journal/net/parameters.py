@@ -118,6 +118,11 @@ def _check_key(parameter: str, value: Any) -> None:
         raise _refuse(parameter, value, KEY.meaning)
 
 
+def _check_prefix(parameter: str, value: Any) -> None:
+    if type(value) not in (str, bytes) or len(value) > limits.KEY_BYTES_MAX:
+        raise _refuse(parameter, value, PREFIX.meaning)
+
+
 def _check_packed(parameter: str, value: Any) -> None:
     if type(value) is not bytes or not value:
         raise _refuse(parameter, value, PACKED.meaning)
@@ -224,7 +229,7 @@ STEPS = integer("steps", -(1 << 53), 1 << 53)
 PORT = integer("port", 1, 65_535)
 ID = integer("id", 1, ID_MAX)
 LEVEL = one_of("durability", "full", "interval", "none")
-STATUS = one_of("status", "waiting", "processing", "available")
+STATUS = one_of("status", "waiting", "processing", "available", "buried")
 CONSUMER = text("consumer", 0, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
 OWNER = text("owner", 1, limits.OWNER_BYTES_MAX, "a group that this identity may act under")
 FEED_CONSUMER = text("feed consumer", 1, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
@@ -232,6 +237,7 @@ FLAG = text("flag", 1, limits.FLAG_BYTES_MAX)
 TEXT = text("text", 0, TEXT_BYTES_MAX)
 PLACES = _pattern("name", PLACE, "1 to 64 letters, digits, _ . and -")
 KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key)
+PREFIX = Kind("prefix", f"a text or bytes of up to {limits.KEY_BYTES_MAX} bytes: what a key begins with", _check_prefix)
 PACKED = Kind("packed", "bytes: one packed msgpack value, which the daemon passes on as it is", _check_packed)
 BYTES = Kind("bytes", "1 to 256 bytes, as the daemon gave them", _check_bytes)
 BOOL = Kind("bool", "true or false", _check_bool, _read_bool)

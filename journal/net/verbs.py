@@ -35,7 +35,7 @@ _STATUS = Parameter("status", p.STATUS)
 _PAGE = (Parameter("after", p.BYTES), Parameter("limit", p.COUNT))
 """A part of a long list: `after` of a reply asks for the next part; null: that was the last."""
 _RANGE = (_STATUS, Parameter("since", p.DATE), Parameter("until", p.DATE))
-_PUT = (
+_NEW = (
     Parameter("key", p.KEY),
     _need("data", p.PACKED),
     Parameter("priority", p.PRIORITY),
@@ -45,6 +45,7 @@ _PUT = (
     Parameter("insertion_date", p.DATE),
     _OWNER,
 )
+_PUT = (*_NEW, _VERSION)
 _MOVE = (
     _KEY,
     Parameter("process_date", p.DATE),
@@ -69,14 +70,15 @@ _PUTS = _group("puts", "put", _PUT)
 PRODUCING: tuple[Command, ...] = (
     command(
         "PUT", _JOURNAL, PRODUCE, Retry.KEY, (*_PUT, _LEVEL), "result",
-        "Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it.",
+        "Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it. With a version: "
+        "`version_mismatch` when the entry has another one; 0: when there is one. Such a put is not sent again to another daemon.",
     ),
     command(
         "PUT_MANY", _JOURNAL, PRODUCE, Retry.KEY, (_PUTS, _LEVEL), "[result or error]",
         "A group: one record, one sync. Each is a map with the parameters of PUT.",
     ),
     command(
-        "CREATE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_PUT, _REPEATABLE, _LEVEL), "result",
+        "CREATE", _JOURNAL, PRODUCE, Retry.REQUEST, (*_NEW, _REPEATABLE, _LEVEL), "result",
         "Adds an entry; `key_exists` when there is one. With `is_repeatable` one that has the same data and owner is no error: "
         "a program may ask again after `connection_lost`.",
     ),
@@ -168,8 +170,11 @@ CONSUMING: tuple[Command, ...] = (
     ),
     command(
         "RELEASE", _JOURNAL, CONSUME, Retry.REQUEST,
-        (_TOKEN, Parameter("delay", p.DURATION), Parameter("process_date", p.DATE), Parameter("failed", p.BOOL), _LEVEL),
-        "null", "Gives the entry back: it waits again, now or later. `failed`: an attempt that counts.",
+        (
+            _TOKEN, Parameter("delay", p.DURATION), Parameter("process_date", p.DATE), Parameter("priority", p.PRIORITY),
+            Parameter("failed", p.BOOL), _LEVEL,
+        ),
+        "null", "Gives the entry back: it waits again, now or later, with its priority or another one. `failed`: an attempt that counts.",
     ),
     command(
         "BURY", _JOURNAL, CONSUME, Retry.REQUEST, (_TOKEN, Parameter("reason", p.TEXT), _LEVEL), "null",
@@ -334,10 +339,15 @@ KEEPING: tuple[Command, ...] = (
         "What is due is handed out again; false when the journal was not paused.",
     ),
     command(
-        "BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, _PAGE, "{buried: [buried], after: bytes or null}",
-        "The entries that were given up on, oldest first.",
+        "BURIED", _JOURNAL, ADMIN, Retry.ALWAYS, (Parameter("prefix", p.PREFIX), Parameter("reason", p.TEXT), *_PAGE),
+        "{buried: [buried], after: bytes or null}",
+        "The entries that were given up on, in the order of burial; those whose key begins so, and whose reason has this text.",
     ),
     command("RETRY", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "result", "Lets a buried entry wait again."),
+    command(
+        "RETRY_MANY", _JOURNAL, ADMIN, Retry.REQUEST, (_need("keys", p.list_of(p.KEY)), _LEVEL), "[result or error]",
+        "Lets many wait again: one record, one sync.",
+    ),
     command("DISCARD", _JOURNAL, ADMIN, Retry.REQUEST, (_KEY, _LEVEL), "null", "Deletes a buried entry."),
     command("ROTATE", _JOURNAL, ADMIN, Retry.REQUEST, (), "generation", "Begins a new generation."),
     command("COMPACT", _JOURNAL, ADMIN, Retry.REQUEST, (), "compacted", "Compacts the log now."),

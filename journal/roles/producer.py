@@ -143,6 +143,7 @@ class Producer:
         delay: DurationLike | None = None,
         expiration: DateLike | None = None,
         insertion_date: DateLike | None = None,
+        version: int | None = None,
         durability: str | None = None,
     ) -> PutResult:
         """Add an entry, or merge it into the one of the group with this key; see Journal.put."""
@@ -155,6 +156,7 @@ class Producer:
             expiration=expiration,
             insertion_date=insertion_date,
             owner=self.group,
+            version=version,
             durability=durability,
         )
 

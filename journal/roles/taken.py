@@ -85,12 +85,15 @@ class Answers:
         *,
         delay: DurationLike | None = None,
         process_date: DateLike | None = None,
+        priority: int | None = None,
         failed: bool = False,
         durability: str | None = None,
     ) -> None:
         """Not now."""
         try:
-            self._journal.release(token, delay=delay, process_date=process_date, failed=failed, durability=durability)
+            self._journal.release(
+                token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
+            )
         except LeaseLost:
             self._consumer._heard()
             raise

@@ -31,6 +31,16 @@ def test_put_makes_the_store_and_says_what_happened(run: Run, tmp_path: Path) ->
     assert (entry_of(path, "k").data, entry_of(path, "k").priority) == ("text", 5)
 
 
+def test_put_onto_a_version(run: Run, path: Path) -> None:
+    """Another one is refused, and nothing is changed."""
+    assert run("put", path, "pages", "a", "1", "--version", 7).code == 1
+    assert run("put", path, "pages", "a", "1", "--version", 0).code == 1
+    assert run("put", path, "pages", "a", "1", "--version", 0, "--create").code == 2
+    assert entry_of(path, "a").data == {"uri": "/a"}
+    assert run("put", path, "pages", "a", "1", "--version", 1).code == 0
+    assert run("put", path, "pages", "new", "1", "--version", 0).out.startswith("inserted ")
+
+
 def test_put_as_json(run: Run, path: Path) -> None:
     """The result's fields, the cursor as text."""
     ran = run("put", path, "pages", "k", "--delay", "2s", "--owner", "me", "--json")

@@ -10,10 +10,10 @@ from tests.cli.conftest import Run
 def test_release_lets_the_entry_wait(run: Run, path: Path) -> None:
     """Now or later."""
     (lease,) = run("claim", path, "pages", "--json").json
-    ran = run("release", path, "pages", lease["token"], "--delay", "1h")
+    ran = run("release", path, "pages", lease["token"], "--delay", "1h", "--priority", 7)
     assert (ran.code, ran.out) == (0, f"{lease['token']}  released\n")
     (entry,) = run("peek", path, "pages", "a", "--json").json
-    assert (entry["status"], entry["timeouts"]) == ("W", 0)
+    assert (entry["status"], entry["timeouts"], entry["priority"]) == ("W", 0, 7)
     assert entry["process_date"] >= lease["process_date"] + 3_600_000
 
 

@@ -141,6 +141,39 @@ def test_who_may_change_an_entry(stored: bytes, owner: Any) -> None:
     assert life.change_by_owner(Found(SLOT, found), "a", owner, 3) is found
 
 
+@pytest.mark.parametrize(
+    ("found", "version"),
+    [
+        (Found(SLOT, None), 1),
+        (Found(SLOT, row(version=3)), 0),
+        (Found(SLOT, row(version=3)), 2),
+        (Found(SLOT, row(version=3), True), 4),
+        (Found(SLOT, row(version=3), True, row(version=5)), 3),
+        (Found(SLOT, row(version=5), True, row(version=5)), 5),
+        (Found(SLOT, row(version=3), True, row(version=5)), 0),
+    ],
+)
+def test_a_put_for_another_version_is_refused(found: Found, version: int) -> None:
+    """Behind a lease the last accepted put counts, and who has not seen it is refused."""
+    with pytest.raises(VersionMismatch):
+        life.check_put(found, "a", version)
+
+
+@pytest.mark.parametrize(
+    ("found", "version"),
+    [
+        (Found(SLOT, None), 0),
+        (Found(SLOT, row(version=3)), None),
+        (Found(SLOT, row(version=3)), 3),
+        (Found(SLOT, row(version=3), True), 3),
+        (Found(SLOT, row(version=3), True, row(version=5)), 5),
+    ],
+)
+def test_a_put_for_this_version_is_not(found: Found, version: int | None) -> None:
+    """0 is that of a key that is not there."""
+    life.check_put(found, "a", version)
+
+
 def test_move_changes_the_place_only() -> None:
     """Data, dates and timeouts stay; the version rises."""
     old = row(version=3, timeouts=2, expiration=NOW + 50)
@@ -211,6 +244,8 @@ def test_release_lets_the_entry_wait_now_or_later() -> None:
     assert (place(soon.primary), soon.version, soon.timeouts, soon.at) == ((30, NOW + 7), 4, 2, 30)
     later = released(life.release(holding, NOW + 99, NOW + 7, 30, PLAIN))
     assert place(later.primary) == (30, NOW + 99)
+    urgent = released(life.release(holding, None, NOW + 7, 30, PLAIN, priority=3))
+    assert place(urgent.primary) == (3, NOW + 7)
     with pytest.raises(Invalid):
         life.release(holding, NOW - 1, NOW + 7, 30, PLAIN)
 

@@ -154,3 +154,29 @@ def test_steps_are_remembered_over_generations(store: journal.Store, clock: Manu
     pages.move("a", process_date=clock.now())
     assert pages.put("a", delay="2h").process_date == began + HOUR
     assert [lease.deadline for lease in pages.leases()] == [clock.now() + HOUR]
+
+
+@pytest.mark.parametrize("step", BOTH)
+def test_a_merged_journal_that_was_not_in_use(tmp_path: Path, clock: ManualClock, step: int) -> None:
+    """Its leases have moved when it is opened, also after its entries have moved to another generation and the store was reopened."""
+    with journal.open(tmp_path / "s", clock=clock) as store:
+        idle = store.journal("idle", merged=True)
+        idle.put("a")
+        assert idle.claim(lease="1h") is not None
+    with journal.open(tmp_path / "s", clock=clock) as store:
+        store.journal("busy", merged=True).put("b")
+        clock.step(step)
+        store.checkpoint()
+        clock.advance(1000)
+        left = HOUR - 1000
+        idle = store.journal("idle")
+        assert [lease.deadline - clock.now() for lease in idle.leases()] == [left]
+        for number in range(6):
+            store.journal("busy").put(f"k{number}")
+            store.merged().rotate()
+        store.checkpoint()
+        assert store.check() == []
+    with journal.open(tmp_path / "s", clock=clock) as store:
+        (lease,) = store.journal("idle").leases()
+        assert (lease.deadline - clock.now(), clock.now() - lease.start) == (left, 1000)
+        assert store.check(deep=True) == []

@@ -109,6 +109,21 @@ class Entries(World):
                 assert isinstance(result, journal.PutResult)
                 self.kept(wish.row, result)
 
+    @rule(key=KEYS, is_right=st.booleans())
+    def put_version(self, key: Any, is_right: bool) -> None:
+        """The version that is shown is accepted, unless a put waits behind it that was not seen; all others are refused."""
+        wish = self.new(key, 100, 0, None, 0)
+        if wish.row is None:
+            return
+        row = self.model.rows.get(wish.row.key)
+        shown = self.pages.get(wish.row.key)
+        version = (0 if shown is None else shown.version) + (0 if is_right else 100)
+        if not is_right or (row is not None and row.successor is not None):
+            with pytest.raises(journal.VersionMismatch):
+                self.pages.put(wish.key, wish.data, version=version, **wish.options)
+        else:
+            self.kept(wish.row, self.pages.put(wish.key, wish.data, version=version, **wish.options))
+
     @rule(key=KEYS, delay=DELAYS)
     def create(self, key: Any, delay: int) -> None:
         wish = self.new(key, 100, delay, None, 0)
@@ -187,10 +202,11 @@ class Entries(World):
                 verb(token)
 
     @precondition(lambda self: self.held())
-    @rule(data=st.data(), delay=DELAYS, failed=st.booleans())
-    def release(self, data: Any, delay: int, failed: bool) -> None:
+    @rule(data=st.data(), delay=DELAYS, failed=st.booleans(), priority=st.sampled_from([None, None, 0, 200]))
+    def release(self, data: Any, delay: int, failed: bool, priority: int | None) -> None:
         row = data.draw(st.sampled_from(self.held()))
-        self.pages.release(row.token, delay=delay, failed=failed)
+        self.pages.release(row.token, delay=delay, priority=priority, failed=failed)
+        row.priority = row.priority if priority is None else priority
         self.lost.append(row.token)
         row.timeouts += failed
         row.date, row.insertion, row.owed, row.turn = (
@@ -224,9 +240,12 @@ class Entries(World):
             with pytest.raises(journal.KeyExists):
                 self.pages.retry(key)
             return
-        row = [r for r in self.model.buried if r.key == key][-1]
         self.pages.retry(key)
-        self.model.buried.remove(row)
+        self._retried(key)
+
+    def _retried(self, key: Any) -> None:
+        row = [r for r in self.model.buried if r.key == key][-1]
+        self.model.buried = [r for r in self.model.buried if r is not row]
         life = row.expiration if row.expiration > self.now else 0
         self.model.rows[key] = replace(
             row.settled(),
@@ -241,10 +260,22 @@ class Entries(World):
 
     @precondition(lambda self: self.model.buried)
     @rule()
+    def retry_many(self) -> None:
+        """All of them, in the order of burial; of a key that was buried twice the last one."""
+        found = self.pages.buried()
+        assert [b.key for b in found] == [r.key for r in self.model.buried]
+        keys = [b.key for b in found]
+        for key, result in zip(keys, self.pages.retry_many(keys), strict=True):
+            assert isinstance(result, journal.KeyExists) == (key in self.model.rows)
+            if key not in self.model.rows:
+                self._retried(key)
+
+    @precondition(lambda self: self.model.buried)
+    @rule()
     def discard(self) -> None:
         row = self.model.buried[-1]
         self.pages.discard(row.key)
-        self.model.buried.remove(row)
+        self.model.buried.pop()
 
     @rule(is_paused=st.booleans())
     def pause(self, is_paused: bool) -> None:
@@ -322,7 +353,8 @@ class Entries(World):
         assert self.pages.count() == len(expected)
         assert self.pages.count(status="P") == len(self.held())
         assert [x.token for x in sorted(self.pages.leases(), key=lambda x: x.token)] == [r.token for r in self.held()]
-        assert [b.entry.key for b in self.pages.buried()] == [r.key for r in self.model.buried]
+        assert [b.key for b in self.pages.buried()] == [r.key for r in self.model.buried]
+        assert self.pages.count(status="buried") == len(self.model.buried)
         assert sum(f.count for f in self.store.flags()) == self.model.flags
         assert self.pages.feeds()[0].lag == self.lag()
         assert self.store.check() == []

@@ -156,7 +156,7 @@ class Disk:
         if node in self.files:
             self.files[node].lose(covered[0], self._is_lost)  # type: ignore[index]
         else:
-            self.names.lose(covered)  # type: ignore[arg-type]
+            self.names.lose(node, covered)  # type: ignore[arg-type]
         return True
 
     def _end_sync(self, call: int) -> bool:

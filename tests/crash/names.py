@@ -46,10 +46,11 @@ class Names:
         while self.pending and not self.pending[0].waits_for:
             enact(self.durable, self.pending.pop(0).changes)
 
-    def lose(self, covered: list[NameChange]) -> None:
+    def lose(self, directory: Node, covered: list[NameChange]) -> None:
         """fsync of a directory failed (N3)."""
         for change in covered:
-            change.waits_for.add(NEVER)
+            if directory in change.waits_for:
+                change.waits_for.add(NEVER)
 
     def optional(self) -> list[NameChange]:
         """The operations that a power cut may undo."""

@@ -28,7 +28,7 @@ from journal.core.views import Put, PutResult
 from journal.engine.lease import Lease
 from journal.errors import Invalid, JournalError, LeaseLost, Refused
 from journal.roles.consumer import Consumer
-from journal.roles.handling import fail, finish, give_back, note_failure
+from journal.roles.handling import check_handler, fail, finish, give_back, note_failure
 from journal.roles.producer import Producer
 
 Handler = Callable[[AsyncLease], Awaitable[object]]
@@ -126,6 +126,7 @@ class AsyncConsumer:
 
     async def run(self, handler: Handler) -> None:
         """Let a coroutine work on each lease, as many at a time as `prefetch` says, until the subscription ends."""
+        check_handler(handler)
         await self.subscribe()
         async with asyncio.TaskGroup() as tasks:
             while (lease := await self.take()) is not None:
@@ -138,7 +139,7 @@ class AsyncConsumer:
             result = await handler(lease)
         except Exception as e:  # noqa: BLE001 - the work has failed, not the consumer
             note_failure(consumer, own, e)
-            await self._answer(own, partial(fail, own, e, consumer.retry))
+            await self._answer(own, partial(fail, consumer, own, e))
         except BaseException:
             await asyncio.shield(self._answer(own, partial(give_back, own)))  # X2
             raise
@@ -148,7 +149,7 @@ class AsyncConsumer:
                     await self._answer(own, finish(own, result))
                 except (Invalid, Refused) as e:
                     note_failure(consumer, own, e)
-                    await self._answer(own, partial(fail, own, e, consumer.retry))
+                    await self._answer(own, partial(fail, consumer, own, e))
 
     async def _answer(self, lease: Lease, answer: Callable[[], object]) -> None:
         if lease._is_ended or not self._wrapped.holds(lease):

@@ -155,11 +155,12 @@ class Group(NamedTuple):
 
 class Carry(NamedTuple):
     """Rows of an older generation move to the active one, as they are: primary, value, … of entries, primary,
-    value, … of the lease rows of those that have one, name, value, … of buried ones."""
+    value, … of the lease rows of those that have one, name, value, … of buried ones, slot, value, … of successors."""
 
     entries: list[bytes]
     worn: list[bytes]
     buried: list[bytes]
+    successors: list[bytes]
 
 
 class Raise(NamedTuple):

@@ -6,8 +6,7 @@ whole period to drain and has few entries left.
 
 B1  A step moves at most CARRY entries, or CARRY_BYTES of them (survivors), with one record. Leased ones move only when there are too
     many generations: most leases end before that, and each generation that they would keep costs three descriptors and 2 to 3 MB.
-B2  A generation begins when there is place for it, so at most `generations_max` have rows, but for those that a lease with a successor
-    keeps, until it has ended.
+B2  A generation begins when there is place for it, so at most `generations_max` have rows.
     A rotation that falls due waits for that in the background: nobody who puts does.
 B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.
 B4  Steps leave the lock and the interpreter to others who work meanwhile, for PAUSE_S between two of them. When nobody does, there is

@@ -29,6 +29,7 @@ from journal.engine.lease import Lease
 from journal.engine.loading import Loading
 from journal.engine.look import Look
 from journal.engine.namespaces import OWN, Namespaces
+from journal.engine.outlook import oldest_due
 from journal.engine.peers import FLAG as DRIFT
 from journal.engine.peers import Peers
 from journal.engine.picking import Picking
@@ -254,7 +255,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
             state = p.state
             if not p.is_writable:
                 state.rebuild_order()  # a look has none: nothing is claimed there
-            oldest = state.oldest_due(now)
+            oldest = oldest_due(p, now)
             pause = pause_in(state.active)
             return {
                 "entries": state.size(),

@@ -30,6 +30,12 @@ def due_now(p: Pipeline, now: int, limit: int = LOOK_MAX) -> tuple[int, int | No
     return (0, None) if p.state.is_paused else p.state.due_now(now, limit)
 
 
+def oldest_due(p: Pipeline, now: int) -> int | None:
+    """When the entry fell due that is due for the longest time, of any priority. Under the lock, after `enter`."""
+    state = p.state
+    return state.order.oldest_due(now, state._cursor, state.leases.by_primary)
+
+
 def outlook(p: Pipeline, bell: Bell | None = None, limit: int = LOOK_MAX) -> Outlook:
     """Look, and have the bell ring when it is no longer true; not under the lock."""
     with p.lock:

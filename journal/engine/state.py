@@ -20,7 +20,6 @@ from journal.core.keys import ORDINAL_AT, SLOT_AT, SLOT_BYTES, expiration_key, g
 from journal.core.rows import (
     ENTRY_HEAD,
     OWNER_AT,
-    PROCESSING,
     WAITING,
     LeaseRow,
     Row,
@@ -40,7 +39,6 @@ BULK = 1024
 """So many new entries of one record, or more, are sorted and given to LMDB at once."""
 _ORDINAL = itemgetter(ORDINAL_AT)
 _NEVER = bytes(8)
-_PROCESSING = bytes((PROCESSING,))
 
 
 class State(Stored):
@@ -349,14 +347,16 @@ class State(Stored):
         active.growth.carried()
         rows = dict(zip(effect.worn[::2], effect.worn[1::2], strict=True))
         for primary, value in zip(effect.entries[::2], effect.entries[1::2], strict=True):
-            row = decode_entry(primary, value)
-            if rows.get(primary, b"")[4:5] == _PROCESSING:
+            lease, row = rows.get(primary), decode_entry(primary, value)
+            if lease is not None and lease[4] != WAITING:
                 row = row._replace(expiration=0)  # not in the index while it is under a lease (X1)
             held, home = leases.by_primary.get(primary), self._home(primary, at)
             if home is not None:
                 home.has_moved = True
                 if primary in leases.worn or (held is not None and held.is_saved):
                     home.must_delete(primary, home.leases, "leases")
+                if held is not None and held.has_successor:
+                    home.must_delete(primary[SLOT_AT:], home.successors, "successors")
                 if row.expiration:
                     home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
                 self._remove(home, primary, row.owner)
@@ -369,7 +369,9 @@ class State(Stored):
                 self._load_lease(active, primary, self._lease(active, primary, value))
             else:
                 held.home, held.is_saved = active, True
-                leases.unsaved.pop(primary, None)
+        for slot, value in zip(effect.successors[::2], effect.successors[1::2], strict=True):
+            active.put(slot, value, db=active.successors)
+            leases.by_primary[self._primary_of(active, slot)].has_successor = True
         for i in range(0, len(effect.buried), 2):
             self._unbury(effect.buried[i], at)
             self._lay(effect.buried[i], effect.buried[i + 1])

@@ -277,10 +277,6 @@ class Stored:
         """When the next entry falls due, or fell due; None when nothing waits."""
         return self.order.next_due_exactly(now, self._cursor, self.leases.by_primary)
 
-    def oldest_due(self, now: int) -> int | None:
-        """When the entry fell due that is due for the longest time, of any priority; None when nothing is due."""
-        return self.order.oldest_due(now, self._cursor, self.leases.by_primary)
-
     def due_now(self, now: int, limit: int) -> tuple[int, int | None]:
         """How many entries are due, of up to `limit` keys, and when the next one falls due that is not; nothing is pending."""
         return self.order.due_now(
@@ -394,14 +390,19 @@ class Stored:
 
     def successor(self, held: Held) -> Row:
         """The successor of an entry under a lease that has one."""
-        slot = held.primary[SLOT_AT:]
-        value = held.home.get(slot, db=held.home.successors)
-        if value is None:
-            raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")
+        value = self.successor_value(held)
         try:
-            return decode_successor(slot, value)
+            return decode_successor(held.primary[SLOT_AT:], value)
         except StoreDamaged as e:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
+
+    def successor_value(self, held: Held) -> bytes:
+        """The same as it is stored."""
+        slot = held.primary[SLOT_AT:]
+        value: bytes | None = held.home.get(slot, db=held.home.successors)
+        if value is None:
+            raise StoreDamaged(f"{self.file.path}: the successor in slot {slot.hex()} is missing")
+        return value
 
     def holding(self, held: Held) -> Holding:
         """A lease with the row under it, for the rules, with the dates of now (wallclock D2)."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from journal.core import effects as fx
+from journal.core.keys import SLOT_AT
 from journal.core.rows import encode_lease
 from journal.engine.rowsfile import Rows
 from journal.engine.state import State
@@ -19,27 +20,25 @@ LOOK_MAX = 4096
 
 
 def survivors(state: State, rows: Rows, *, with_leased: bool) -> fx.Carry | None:
-    """
-    Some entries of a generation, or buried ones; None when there are none. Under a lease: only if they are asked for, and have no
-    successor, which would have to move, too.
-    """
+    """Some entries of a generation, or buried ones; None when there are none. Under a lease: only if they are asked for."""
     leased = state.leases.by_primary
     looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))
-    moving = _step(
-        item for item in looked if (held := leased.get(item[0])) is None or (with_leased and not held.has_successor)
-    )
+    moving = _step(item for item in looked if with_leased or item[0] not in leased)
     buried = _step(rows.all(rows.buried)) if not moving else []
     if not moving and not buried:
         return None
     worn: list[bytes] = []
+    successors: list[bytes] = []
     for primary, _ in moving:
         lease, held = state.leases.worn.get(primary), leased.get(primary)
         if held is not None:
             worn += (primary, held.encoded())
+            if held.has_successor:
+                successors += (primary[SLOT_AT:], state.successor_value(held))
         elif lease is not None:
             worn += (primary, encode_lease(primary, *lease[:7], b""))
     entries = [part for item in moving for part in item]
-    return fx.Carry(entries, worn, [part for item in buried for part in item])
+    return fx.Carry(entries, worn, [part for item in buried for part in item], successors)
 
 
 def _step(items: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

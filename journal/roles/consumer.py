@@ -39,7 +39,7 @@ from journal.engine.arguments import consumer_name
 from journal.engine.lease import Lease
 from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
 from journal.roles.ground import Grounded, ground_of
-from journal.roles.handling import Handler, handle
+from journal.roles.handling import Handler, check_handler, handle
 from journal.roles.taking import Taking
 from journal.roles.telling import Telling
 from journal.roles.tender import tend
@@ -90,7 +90,7 @@ class Consumer(Taking):
         self.on_warning = on_warning
         self.on_lost = on_lost
         self.extensions = self.lost = self.failed = 0
-        self.log_failures_at = 0
+        self.failures = self._dealing.failures
         self._buckets = self._checked(buckets)
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -119,6 +119,8 @@ class Consumer(Taking):
 
         The active leases under this name come first. One who fell silent may subscribe again.
         """
+        if handler is not None:
+            check_handler(handler)
         back = self.journal.leases(consumer=self.name)  # refused here when the store is closed, or a parent's
         with self._changed:
             if self._is_closed:
@@ -192,6 +194,7 @@ class Consumer(Taking):
     @exposed
     def run(self, handler: Handler) -> None:
         """Hand leases to a handler, in this thread, until the subscription ends or the store is closed."""
+        check_handler(handler)
         self.subscribe()
         self._serve(handler, self._subscription)
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from journal.core.buckets import Range, deal
 from journal.errors import Refused
+from journal.roles.failures import FailureLog
 from journal.roles.ground import Ground
 
 
@@ -40,6 +41,8 @@ class Dealing:
         self._dealt: dict[str, Range | None] = {}
         """In the order of their arrival."""
         self.buckets = buckets
+        self.failures = FailureLog()
+        """Of the handlers of all of them."""
 
     def enter(self, consumer: Seated) -> None:
         """A consumer begins to live (Q1)."""

@@ -123,7 +123,7 @@ def test_done_is_a_delete_for_each_lease() -> None:
         (fx.Unbury(NAME, "a"), ("command", "unbury", "a", None, None, None, None)),
         (fx.Lower("timeouts"), ("command", "lower", None, None, None, None, None)),
         (fx.Raise("feed", "look", 9), ("command", "raise", None, None, None, None, None)),
-        (fx.Carry([*pair(NEW)], [], []), ("noop", "carry", None, None, None, None, None)),
+        (fx.Carry([*pair(NEW)], [], [], []), ("noop", "carry", None, None, None, None, None)),
     ],
     ids=["extend", "timeout", "delete", "unbury", "lower", "raise", "carry"],
 )
@@ -203,7 +203,7 @@ def test_every_verb_has_events() -> None:
         fx.Release(OLD, 3, *pair(NEW)), fx.Timeout(OLD, "a", 3, 2, 1),
         fx.Bury(OLD, 3, NAME, BURIED, "a", 9, None, None, None), fx.Retry(NAME, *pair(NEW)), fx.Delete(OLD, "a"),
         fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
-        fx.Carry([*pair(NEW)], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
+        fx.Carry([*pair(NEW)], [], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
         fx.Load("n", 1, [*pair(NEW)]), fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(OLD, "a"))]), fx.LoadGroup("n", 1, []),
     ]  # fmt: skip
     assert {type(sample) for sample in samples} == set(fx.VERBS) - {fx.Skip}

@@ -39,7 +39,7 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
         fx.Lower: (fx.Lower("k"), [(b"fk", True)]),
         fx.Unbury: (fx.Unbury(b"", "k"), [touched]),
         fx.Group: (fx.Group([fx.to_list(fx.Delete(PRIMARY, "k")), fx.to_list(fx.Unbury(b"", "k"))]), [text, touched]),
-        fx.Carry: (fx.Carry([PRIMARY, entry("k")], [], []), []),
+        fx.Carry: (fx.Carry([PRIMARY, entry("k")], [], [], []), []),
         fx.Raise: (fx.Raise("k", "message", 1), [(b"fk", True)]),
         fx.Skip: (fx.Skip(3), []),
         fx.Clear: (fx.Clear([PRIMARY, "k", PRIMARY, b"k"], [b"n"], ["k"]), [text, raw, (b"fk", True)]),

@@ -32,7 +32,7 @@ EFFECTS: list[fx.Effect] = [
     fx.Lower("timeouts"),
     fx.Unbury(b"n", "k"),
     fx.Group([[1, b"p", b"v"], [12, b"q", "k"]]),
-    fx.Carry([b"p", b"v"], [b"p", b"l"], [b"n", b"v"]),
+    fx.Carry([b"p", b"v"], [b"p", b"l"], [b"n", b"v"], [b"s", b"v"]),
     fx.Raise("feed", "look", 9),
     fx.Skip(7),
     fx.Clear([b"p", "k"], [b"n"], ["timeouts"]),

@@ -11,6 +11,8 @@ import hashlib
 from typing import Any
 
 import journal
+from journal.core.keys import SLOT_AT, TURN_AT
+from journal.core.rows import Row
 from journal.engine.merged import Member
 from journal.engine.namespaces import OWN
 
@@ -42,18 +44,23 @@ def _neighbours(pages: journal.Journal) -> list[str]:
             state = p.shared.state.state_of(name)
             state.flush()
             for primary, value in state.rows(b"entries"):
-                row = state.counted(state.row(primary, value))._replace(at=0)
+                row = _placeless(state.counted(state.row(primary, value)))
                 lines.append(f"{name.decode()} {primary in state.leases.by_primary} {_short(row)}")
     return lines
 
 
 def _behind(pages: journal.Journal) -> list[str]:
-    """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows; `at` is a place in the log."""
+    """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows."""
     p = pages._p
     with p.lock:
         p.enter()
         rows = [p.state.successor(held) for held in p.state.leases.by_primary.values() if held.has_successor]
-    return [f"behind {_short(row._replace(at=0))}" for row in rows]
+    return [f"behind {_short(_placeless(row))}" for row in rows]
+
+
+def _placeless(row: Row) -> Row:
+    """Without what is a place in the log: that depends on what was written before the program began."""
+    return row._replace(at=0, primary=row.primary[:TURN_AT] + bytes(SLOT_AT - TURN_AT) + row.primary[SLOT_AT:])
 
 
 LEASE = ("key", "data", "priority", "process_date", "deadline", "token", "timeouts", "version", "consumer")

@@ -27,22 +27,26 @@ def settle(store: journal.Store) -> None:
         store.checkpoint()
 
 
-def test_a_lease_with_a_successor_keeps_its_generation_until_it_ends(store: journal.Store, clock: ManualClock) -> None:
-    """Such an entry stays where it is; done lets the successor follow, and the generation goes."""
+def test_a_successor_moves_with_its_entry(store: journal.Store, clock: ManualClock, crashed: Copy) -> None:
+    """The generation goes although the lease goes on; done lets the successor follow, a loss merges the two."""
     pages = store.journal("pages", generations_max=2)
-    pages.put("a", 1)
-    lease = pages.claim(lease="1h")
-    assert lease is not None
-    assert pages.put("a", 2).outcome == "queued"
+    for key in ("a", "b"):
+        pages.put(key, 1)
+    leases = {lease.key: lease for lease in pages.claim_many(2, lease="1h")}
+    for key in ("a", "b"):
+        assert pages.put(key, 2).outcome == "queued"
     for i in range(4):
         pages.rotate()
-        pages.put(f"b{i}", delay="1d")
+        pages.put(f"far-{i}", delay="1d")
     settle(store)
-    first = pages.generations()[0]
-    assert (first.order, first.state, first.processing, first.kept_by) == (1, "draining", 1, ("leases",))
-    lease.done()
-    settle(store)
-    assert 1 not in live(pages)
+    assert 1 not in live(pages) and len(live(pages)) <= 2
+    with journal.open(crashed(store), clock=clock) as again:
+        assert again.journal("pages").statistics()["successors"] == 2
+        assert again.check() == []
+    leases["a"].done()
+    clock.advance(3_600_000)
+    assert {entry.key: entry.data for entry in pages.scan() if entry.process_date <= clock.now()} == {"a": 2, "b": 2}
+    assert pages.statistics()["successors"] == 0
     assert store.check() == []
 
 
@@ -77,29 +81,32 @@ def test_leases_do_not_pile_up_generations(store: journal.Store, clock: ManualCl
 
 @pytest.mark.alone(reason="merged journals have their files elsewhere")
 def test_a_leased_entry_that_moved_is_recovered_from_half_a_checkpoint(
-    store: journal.Store, clock: ManualClock, crashed: Copy
+    store: journal.Store, clock: ManualClock, crashed: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The older file committed without it, the active one not yet: the log has the entry and its lease."""
+    """The older file committed without it, the active one not yet: the log has the entry, its lease and its successor."""
     pages = store.journal("pages", generations_max=3)
-    for key in ("stays", "moves"):
+    for key in ("a", "b", "c"):
         pages.put(key, key)
-    leases = pages.claim_many(2, lease="1h")
-    pages.put("stays", "next")  # a successor: its entry does not move, and keeps the generation
+    leases = {lease.key: lease for lease in pages.claim_many(3, lease="1h")}
+    pages.put("b", "next")
     pages.rotate()
     pages.rotate()
     store.checkpoint()
     before = crashed(store)
-    effect = survivors(pages._p.state, pages._p.state.generations[0], with_leased=True)
-    assert effect is not None and len(effect.entries) == 2
-    with pages._p.lock:
-        pages._p.generations.move(b"", effect, pages._p.enter())
-    leases[1].extend("2h")
+    monkeypatch.setattr("journal.engine.survivors.CARRY", 2)  # one stays, and keeps the generation
+    p = pages._p
+    effect = survivors(p.state, p.state.generations[0], with_leased=True)
+    assert effect is not None and len(effect.entries) == 4
+    with p.lock:
+        p.generations.move(b"", effect, p.enter())
+    leases["a"].extend("2h")
     store.checkpoint()
     after = crashed(store)
-    active = Path("pages") / f"{pages._p.order:06d}" / "rows.mdb"
+    active = Path("pages") / f"{p.order:06d}" / "rows.mdb"
     shutil.copyfile(before / active, after / active)
     with journal.open(after, clock=clock) as again:
         assert again.check() == []
         found = {lease.token: lease.deadline for lease in again.journal("pages").leases()}
-        assert found == {lease.token: lease.deadline for lease in leases}
-        assert again.journal("pages").statistics()["entries"] == 2
+        assert found == {lease.token: lease.deadline for lease in leases.values()}
+        numbers = again.journal("pages").statistics()
+        assert (numbers["entries"], numbers["successors"]) == (3, 1)

@@ -9,6 +9,8 @@ import pytest
 
 import journal
 from journal import Consumer, Put, Retry
+from journal.errors import Invalid
+from journal.roles.failures import LOG_EVERY_MS, LOG_MAX
 from journal.roles.handling import reason_of
 from journal.testing import ManualClock
 from tests.engine.helpers import must_end
@@ -249,3 +251,66 @@ def test_a_reason_has_its_bounds() -> None:
     assert reason_of(KeyError("x"), 2) == "failed 2 times, at last with KeyError: 'x'"
     assert len(reason_of(ValueError("é" * 5000), 1).encode()) <= 4096
     assert "\\udcff" in reason_of(ValueError("\udcff"), 1)
+
+
+def fail_all(
+    pages: journal.Journal, clock: ManualClock, count: int, name: str = "c", retry: Retry | None = None
+) -> None:
+    """Let a handler fail so many times."""
+    seen: list[object] = []
+    with Consumer(pages, name=name, retry=retry) as consumer:
+
+        def handler(lease: journal.Lease) -> None:
+            seen.append(lease.key)
+            if len(seen) == count:
+                consumer.unsubscribe()
+            raise ValueError(f"no {lease.key}")
+
+        must_end(lambda: consumer.run(handler))
+
+
+def test_each_failure_is_logged(pages: journal.Journal, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """With key, attempt and traceback, also the second and third of a consumer."""
+    for n in range(3):
+        pages.put(f"a{n}")
+    fail_all(pages, clock, 3, retry=Retry(first="1m", jitter=0))
+    lines = [record for record in caplog.records if record.getMessage().startswith("handler_failed")]
+    assert {record.args[2] for record in lines} == {"a0", "a1", "a2"}  # type: ignore[index]
+    assert all("attempt=1 left_out=0" in record.getMessage() for record in lines)
+    assert all(record.exc_info and "no a" in str(record.exc_info[1]) for record in lines)
+
+
+def test_many_failures_are_counted(
+    pages: journal.Journal, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So many lines in a minute for all consumers of a journal; the next one says how many were left out."""
+    pages.put("a")
+    fail_all(pages, clock, LOG_MAX)
+    fail_all(pages, clock, 5, name="other")
+    assert sum("handler_failed" in record.getMessage() for record in caplog.records) == LOG_MAX
+    clock.advance(LOG_EVERY_MS)
+    fail_all(pages, clock, 1)
+    assert f"attempt={LOG_MAX + 6} left_out=5" in caplog.records[-1].getMessage()
+
+
+def test_a_burial_for_failures_raises_a_flag(store: journal.Store, pages: journal.Journal, clock: ManualClock) -> None:
+    """As one for time-outs does: a person must look at it."""
+    pages.put("a")
+    fail_all(pages, clock, 1, retry=Retry(failures_max=1))
+    (flag,) = store.flags()
+    assert (flag.journal, flag.name, flag.count) == (pages.name, "failures", 1)
+    assert "'a' was buried: failed 1 times, at last with ValueError: no a" in flag.message
+    assert [each.entry.key for each in pages.buried()] == ["a"]
+
+
+@pytest.mark.parametrize("handler", ["text", 7, ["a"]])
+def test_what_cannot_be_called_is_no_handler(pages: journal.Journal, handler: Any) -> None:
+    """It is refused at once, and nothing is subscribed or claimed."""
+    pages.put("a")
+    with Consumer(pages, name="c") as consumer:
+        with pytest.raises(Invalid):
+            consumer.subscribe(handler)
+        with pytest.raises(Invalid):
+            consumer.run(handler)
+        assert not consumer.is_subscribed
+    assert pages.count(status="P") == 0

@@ -209,16 +209,19 @@ class Main(Actor):
         """The moment that broke it: a caller that must take its lock again is interrupted while another thread has it."""
         p = self.local.journal("pages", **self.settings)._p
         shared = getattr(p, "shared", p)
-        checkpoints, real, known = shared.checkpoints, shared.checkpoints.hold, self.known
+        checkpoints, real, caller = shared.checkpoints, shared.checkpoints.hold, threading.get_ident()
 
         def take() -> None:
             with p.lock:
-                os.kill(os.getpid(), signal.SIGINT)
                 until = time.monotonic() + 5
+                while time.monotonic() < until and sys._current_frames()[caller].f_code.co_name != "_attend":
+                    pass  # until it waits for the lock
+                os.kill(os.getpid(), signal.SIGINT)
                 while p.lock.locked() and not shield.is_noted() and time.monotonic() < until:
                     pass
                 if not p.lock.locked():
-                    known.problems.append("a lock was given up for another thread")
+                    os.write(2, b"a lock was given up for another thread\n")
+                    os._exit(4)  # whatever comes now is damage
 
         def hold() -> None:
             del checkpoints.hold
@@ -288,9 +291,13 @@ def run(path: Path, seed: int, calls: int, report: Path, *, ends: str) -> None:
             raise
 
     threads = [threading.Thread(target=work, args=(actor,), daemon=True) for actor in others]
+    main = Main(used, store, settings, "m", used.journal("pages"), known, f"{seed}:m")
+    try:
+        main.held_up()  # first while no other thread is there: then it is the main one that is held up
+    except KeyboardInterrupt:
+        pass
     for thread in threads:
         thread.start()
-    main = Main(used, store, settings, "m", used.journal("pages"), known, f"{seed}:m")
     interrupts = _disturb(main, chance, calls, stop)
     for thread in threads:
         thread.join(HANG_S / 2)
@@ -326,13 +333,17 @@ def _disturb(main: Main, chance: random.Random, calls: int, stop: threading.Even
     is_at_calls = chance.random() < 0.5
     sender = threading.Thread(target=send_at_moments, args=(chance, stop), daemon=True)
     if not is_at_calls:
-        sender.start()
+        try:
+            with shield.SHIELD:
+                sender.start()
+        except KeyboardInterrupt:
+            interrupts += 1
     look = send_at_calls(chance)
     called = 0
     while called < calls:
         try:
             called += 1
-            verb = main.held_up if called == 1 else main.chance.choice(verbs)
+            verb = main.chance.choice(verbs)
             if is_at_calls:
                 sys.setprofile(look)
             verb()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,10 +56,11 @@ def drift(store: journal.Store) -> dict[str, Any]:
 
 def flags(store: journal.Store, far: RemoteStore) -> list[tuple[str, str]]:
     """Which there are, when the daemon has done what it has begun: a worker writes them."""
-    store_server = next(iter(store._servers))
-    workers = store_server.hub._workers
-    for future in [workers.submit(lambda: None) for _ in range(workers._max_workers * 2)]:
-        future.result(30)
+    hub = next(iter(store._servers)).hub
+    turns = [threading.Event() for _ in range(hub._workers._most * 2)]
+    for turn in turns:
+        hub.loop.call(partial(hub._workers.submit, turn.set))
+    assert all(turn.wait(30) for turn in turns)
     return [(flag.journal, flag.name) for flag in far.flags()]
 
 

@@ -61,7 +61,7 @@ class Batch:
     def of(cls, size: int) -> Batch:
         murmurs = [secrets.token_bytes(16) for _ in range(size)]
         now_ms = time.time_ns() // 1_000_000
-        primary_keys = [struct.pack(">BQ16sB", 100, now_ms, murmur, 0) for murmur in murmurs]
+        primary_keys = [struct.pack(">BQQ16sB", 100, now_ms, turn, murmur, 0) for turn, murmur in enumerate(murmurs)]
         return cls(primary_keys, [murmur + b"\0" for murmur in murmurs], b"\xa5" * _ENTRY_BYTES, b"\xa5" * 60)
 
 

@@ -7,6 +7,7 @@ while it writes.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -14,9 +15,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from journal.errors import StoreFull
+from journal.threads import begin
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger("journal.export")
 STEP_S = 0.5
 _WIDTH = 24
 
@@ -45,7 +50,11 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._is_shown:
-            self._thread.start()
+            try:
+                begin(self._thread)
+            except StoreFull as e:
+                self._is_shown = False  # the work goes on without it
+                log.info("progress_not_shown error=%s", e)
         return self
 
     def __exit__(

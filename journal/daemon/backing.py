@@ -17,6 +17,7 @@ from journal.core.views import Backup
 from journal.daemon.peer import Peer
 from journal.errors import AccessDenied, Busy, Invalid, JournalError, NotFound, Stopping
 from journal.net.shown import shown, told
+from journal.threads import begin
 
 if TYPE_CHECKING:
     from journal.daemon.hub import Hub
@@ -45,12 +46,9 @@ class Backing:
             raise Busy("a backup is being made already: ask for BACKUP_STATE, and again when it is done")  # W1
         self._done = self._total = 0
         self._made = self._error = None
-        thread = threading.Thread(target=self._make, args=(path,), name="journal-daemon-backup", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as e:
-            raise Busy(f"no thread can be started for a backup: {e}. Try again later") from e
-        self._thread = thread
+        self._thread = begin(
+            threading.Thread(target=self._make, args=(path,), name="journal-daemon-backup", daemon=True)
+        )
         return None
 
     def _state(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:

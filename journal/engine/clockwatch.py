@@ -20,6 +20,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from journal.errors import StoreFull
+from journal.threads import begin
+
 log = logging.getLogger("journal.clock")
 
 _ABSTIME, _CANCEL_ON_SET = 1, 2
@@ -97,8 +100,8 @@ class _Watch:
         try:
             fds.append(timer())
             fds += os.pipe2(os.O_CLOEXEC)
-            threading.Thread(target=self._run, args=fds[:2], name="journal-clock", daemon=True).start()
-        except (OSError, RuntimeError, AttributeError) as e:  # no timer, no descriptor, no thread (K1)
+            begin(threading.Thread(target=self._run, args=fds[:2], name="journal-clock", daemon=True))
+        except (OSError, StoreFull, AttributeError) as e:  # no timer, no descriptor, no thread (K1)
             log.info("clock_not_watched error=%s", e)
             for fd in fds:
                 os.close(fd)

@@ -13,6 +13,7 @@ import pytest
 import journal
 from journal.engine import clockwatch
 from journal.engine.clock import STEP_S, EngineTime, SystemClock
+from journal.errors import StoreFull
 from tests.engine.helpers import HANG_S, must_end
 
 
@@ -76,14 +77,19 @@ def test_one_thread_for_all_stores_while_one_is_open(tmp_path: Path, rung: int) 
     assert watching() == []
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "none left"), RuntimeError("can't start new thread")])
-def test_without_a_watch_sleeps_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("part", "error"),
+    [("timer", OSError(errno.EMFILE, "none left")), ("begin", StoreFull("the system refused to start a thread"))],
+)
+def test_without_a_watch_sleeps_are_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, error: Exception
+) -> None:
     """No timer, no descriptor or no thread: the store opens, and who sleeps to a date looks at the clock each second."""
 
     def refuse(*args: object) -> int:
         raise error
 
-    monkeypatch.setattr(clockwatch, "timer", refuse)
+    monkeypatch.setattr(clockwatch, part, refuse)
     monkeypatch.setattr(clockwatch, "_watch", clockwatch._Watch())
     with journal.open(tmp_path / "s") as store:
         assert store.statistics()["clock"]["is_watched"] is False

@@ -105,7 +105,8 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
     if problem is not None:
         return True, 1, f"as a kill leaves it: {problem}"
     first = len(events)
-    if marks[-1].level == "unknown" and loss.k % SECOND == 0:
+    # Not after a lost sync of a directory: names that are there cannot be written anew, and no file system goes on without its journal.
+    if marks[-1].level == "unknown" and loss.k % SECOND == 0 and loss.syscall == "fdatasync":
         more, problem = loss.record(place, mutant, resume=marks[-1].number)
         marks = read_marks(place / "marks")
         if problem is not None or marks[-1].level == "unknown":

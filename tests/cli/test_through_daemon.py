@@ -144,6 +144,7 @@ def words(line: str, *places: object) -> str:
     line = re.sub(r"\b\d{12,}\b(?!-)", "NUMBER", line)
     line = re.sub(r"\b\d+ bytes|holds \d+|opened \d+ times", "SIZE", line)
     line = re.sub(r"  (\w*(?:bytes|syncs|checkpoints?|offset)\w*) +\d+", r"\1 SIZE", line)
+    line = re.sub(r"^  (oldest_due_ms|verbs|lateness|\w+_time) .*", r"\1 SINCE OPENED", line)
     for place in places:
         line = line.replace(str(place), "S")
     return line.replace("in the daemon's store", "in S")

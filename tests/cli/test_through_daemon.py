@@ -37,6 +37,10 @@ STORIES: dict[str, list[str]] = {
     "bury": ["claim S pages", "bury S pages {1} broken", "ls S pages --buried", "bury S pages {1}"],
     "retry": ["retry S pages lost", "peek S pages lost", "retry S pages lost"],
     "retry, discarded": ["retry S pages lost --discard", "ls S pages --buried", "retry S pages lost --discard"],
+    "retry, many": ["ls S pages --buried --prefix lo --reason x", "retry S pages --prefix lo", "ls S pages --buried"],
+    "versions": ["put S pages a 5 --version 9", "put S pages a 6 --version 0", "claim S pages", "release S pages {1} --priority 9"],
+    "pause": ["pause S pages deploy", "claim S pages", "flags S", "put S pages new", "resume S pages", "claim S pages", "resume S pages"],
+    "pause, refused": ["pause S none", "resume S none"],
     "stat": ["stat S"],
     "flags": ["flags S", "flags S --lower", "flags S"],
     "check": ["check S", "check S --deep"],
@@ -59,8 +63,8 @@ STORIES: dict[str, list[str]] = {
     "logs of all merged journals": ["generations S _merged", "rotate S _merged", "compact S _merged", "peek S _merged k"],
     "log": ["log newest S pages", "log oldest S log", "log show S pages"],
 }  # fmt: skip
-ELSEWHERE = {"serve", "tokens"}
-"""Commands that are not about what is in a store."""
+ELSEWHERE = {"serve", "tokens", "backup", "restore"}
+"""Commands that are not about what is in a store, or make another one: test_backup has these, through a daemon too."""
 VOLATILE = {
     "token", "consumer", "pid", "path", "opening", "now", "clock_steps", "drift", "bytes", "held_bytes", "journals", "merged",
 }  # fmt: skip

@@ -205,6 +205,7 @@ def test_every_verb_has_events() -> None:
         fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
         fx.Carry([*pair(NEW)], [], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
         fx.Load("n", 1, [*pair(NEW)]), fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(OLD, "a"))]), fx.LoadGroup("n", 1, []),
+        fx.Step(3_600_000, 9, 9),
     ]  # fmt: skip
     assert {type(sample) for sample in samples} == set(fx.VERBS) - {fx.Skip}
     for sample in samples:

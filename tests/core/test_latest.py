@@ -45,6 +45,7 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
         fx.Clear: (fx.Clear([PRIMARY, "k", PRIMARY, b"k"], [b"n"], ["k"]), [text, raw, (b"fk", True)]),
         fx.Load: (fx.Load("n", 1, [PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
         fx.LoadGroup: (fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(PRIMARY, "k"))]), [text]),
+        fx.Step: (fx.Step(-3_600_000, 9, 12), []),
     }
     assert known.keys() == fx.VERBS.keys()
     for effect, marks in known.values():

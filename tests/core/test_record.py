@@ -38,6 +38,7 @@ EFFECTS: list[fx.Effect] = [
     fx.Clear([b"p", "k"], [b"n"], ["timeouts"]),
     fx.Load("nightly", 7, [b"p", b"v", b"q", b"w"]),
     fx.LoadGroup("nightly", 7, [[1, b"p", b"v"], [12, b"q", "k"]]),
+    fx.Step(-3_600_000, 9, 12),
 ]
 RECORD = encoder(b"pages")(5, 1_700_000_000_000, 2, 1, fx.Put(b"p", b"value"))
 

@@ -375,7 +375,7 @@ class Consumers:
                 end = Cursor(p.order, p.log.end.offset - 1)
                 spans = [log.span for log in kept_logs(p)]
                 keep_from, expected = p.log.keep_from, p.retention.keep_from()
-                may_lose = p.settings.log_age_max is not None or p.settings.log_bytes_max is not None
+                may_lose = p.retention.may_lose()
             if kept.keys() != self.known.keys():
                 found.append(f"offset log: it has the consumers {sorted(kept)}, memory has {sorted(self.known)}")
             for name, consumer in self.known.items():

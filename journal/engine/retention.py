@@ -84,6 +84,13 @@ class Retention:
         """The place from which on records stay, compacted or not. Under the lock."""
         return self.floor if self._p.settings.compact else self.held_from()
 
+    def may_lose(self) -> bool:
+        """Whether consumers may have lost changes: there is a limit, or there was one, as the flag tells (I2). Under the lock."""
+        settings = self._p.settings
+        if settings.log_age_max is not None or settings.log_bytes_max is not None:
+            return True
+        return any(name.rpartition(b":")[2] == FLAG.encode() for name, _ in self._p.state.rows(b"flags"))
+
     def is_roll_due(self) -> bool:
         """Whether the open segment shall be closed for the age of what followers want of it (I3). Under the lock."""
         p = self._p

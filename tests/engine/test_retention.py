@@ -51,6 +51,19 @@ def test_records_of_a_quiet_journal_go_by_age(store: journal.Store, clock: Manua
     assert left[0] in ("day-6", "day-7", "day-8") and left[-1] == "day-9"
 
 
+def test_what_was_lost_under_a_limit_is_told_by_its_flag(store: journal.Store, clock: ManualClock) -> None:
+    """It is no damage, also when the journal has no limit any more."""
+    pages = store.journal("pages", log_age_max="1d")
+    pages.feed(consumer="slow").close()
+    for day in range(10):
+        pages.put(f"day-{day}")
+        clock.advance(DAY_MS)
+        store.checkpoint()
+    store.journal("pages", log_age_max=None)
+    assert "have lost" in messages(store)[-1]
+    assert store.check() == []
+
+
 def test_records_go_when_nothing_comes_any_more(store: journal.Store, clock: ManualClock) -> None:
     """A checkpoint is enough: no later record is needed to know how old they are."""
     pages = store.journal("pages", log_age_max="1d", compact=True)

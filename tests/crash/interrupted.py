@@ -372,6 +372,7 @@ def main() -> None:
     parser.add_argument("--ends", choices=("kill", "close"), default="kill")
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs beside others with it ignored
     faulthandler.dump_traceback_later(HANG_S, exit=True)
     if given.mutant:
         mutants.install(given.mutant)

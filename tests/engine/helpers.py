@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import journal.engine.store  # noqa: F401 - all of the engine, before a test replaces parts of it for its own time (collide)
 from journal import shield
 
 HANG_S = 5.0

@@ -143,6 +143,10 @@ def follow(p: Pipeline, offset: int) -> None:
         # It counts all the same, and is written with the next one; after a crash before that, leases are off by so much.
         log.warning("clock_step_not_written journal=%s by_ms=%d error=%s", p.name, by, e)
         p.state.step(step, p.log.next_offset)
+    if by < 0:
+        p.is_broken = True  # until it is done: an error leaves it to the next call, which reads all again
+        p.state.rebuild_order()  # claims have passed over entries that had expired, and now have not
+        p.is_broken = False
     p.offset = p.offset_seen = offset
     p.looks_again()
     if abs(by) > FLAG_MS:

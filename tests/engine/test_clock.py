@@ -88,6 +88,31 @@ def test_a_step_back_lets_what_expires_live(pages: journal.Journal, clock: Manua
     assert pages.get("a") is None
 
 
+class Unwatched:
+    """A clock that tells nobody when it is moved."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.wall_ns, self.steady_ns = clock.wall_ns, clock.steady_ns
+
+
+def test_what_claims_passed_over_is_back_after_a_step_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that had expired and were not removed yet have not expired any more: they are handed out."""
+    clock = ManualClock()
+    with journal.open(tmp_path / "s", clock=Unwatched(clock)) as store:
+        pages = store.journal("pages")
+        pages.put_many([journal.Put(f"k{n}", expiration=clock.now() + 10_000) for n in range(200)])
+        pages.put("last")
+        with monkeypatch.context() as quiet:
+            quiet.setattr(pages._p.keeper, "after", lambda *_: None)  # all that is removed is removed by calls
+            clock.step(3_600_000)
+            lease = pages.claim()
+            assert lease is not None and lease.key == "last"
+            clock.step(-3_600_000)
+            left = pages.count(status="W")
+            assert 0 < left < 200
+            assert len(pages.claim_many(200)) == left
+
+
 def test_a_step_forward_makes_work_due(pages: journal.Journal, clock: ManualClock) -> None:
     """At its date, whether it was given one or a delay."""
     pages.put("dated", process_date=clock.now() + HOUR)

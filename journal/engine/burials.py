@@ -205,7 +205,11 @@ class Burials(Side):
 
         def make() -> tuple[None, int]:
             now = p.enter()
-            effect = fx.Unbury(self._buried(key, raw)[0], key)
+            try:
+                effect = fx.Unbury(self._buried(key, raw)[0], key)
+            except NotFound:
+                p.tally.discard["refused"] += 1
+                raise
             at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
             p.tally.discard["discarded"] += 1
             return None, at

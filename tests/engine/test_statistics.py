@@ -83,6 +83,8 @@ def test_consuming_is_counted_by_outcome(pages: journal.Journal, clock: ManualCl
     for act in (leases[4].extend, leases[4].release, leases[4].bury, leases[4].done):
         refuse(act)
     pages.retry(leases[4].key)
+    refuse(pages.retry, "nothing")
+    refuse(pages.discard, "nothing")
     refuse(pages.claim_key, "nothing")
     leases[1].done(next=Put("next"))
     counts = verbs(pages)
@@ -91,7 +93,8 @@ def test_consuming_is_counted_by_outcome(pages: journal.Journal, clock: ManualCl
     assert counts["extend"] == {"extended": 1, "lease_lost": 1}
     assert counts["release"] == {"released": 1, "failed": 1, "lease_lost": 1}
     assert counts["bury"] == {"buried": 1, "lease_lost": 1}
-    assert counts["retry"] == {"retried": 1}
+    assert counts["retry"] == {"retried": 1, "refused": 1}
+    assert counts["discard"] == {"refused": 1}
     assert counts["put"] == {"inserted": 11}
     pages.put("old", priority=250, expiration=clock.now() + 10)
     assert pages.claim(lease="1s") is not None

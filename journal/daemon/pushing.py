@@ -177,14 +177,18 @@ class Pushing:
         self._hub.touch(peer)
         self._remove(subscription)
 
-    def _deal(self, watched: Watched, now: int) -> None:
-        """Push what is due to who has room, in turn (P3)."""
+    def _deal(self, watched: Watched, now: int) -> bool:
+        """Push what is due to who has room, in turn (P3); whether there was something."""
         turns = self._turns[watched]
-        idle = 0
+        idle, has_given = 0, False
         while idle < len(turns):
             subscription = turns[0]
             turns.rotate(-1)
-            idle = 0 if self._give(subscription, now) else idle + 1
+            if self._give(subscription, now):
+                idle, has_given = 0, True
+            else:
+                idle += 1
+        return has_given
 
     def _give(self, subscription: Subscription, now: int) -> bool:
         """Give one subscription its turn; whether it may take more."""

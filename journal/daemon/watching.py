@@ -8,6 +8,7 @@ are due, which walks at most DUE_MAX keys and no payload.
 B1  No look without a reason: a bell, or the date that was known. Nobody listens: no bell.
 B2  While entries are due already, changes ring at most one look in BUSY_MS: a backlog is news once, not with each claim.
 B3  A datagram goes to the host of the connection that asked, and nowhere else (listen L4). One that cannot be sent is lost, as any may be.
+B4  A look ends when users have found nothing to take after the bell was set: what falls due while they take is not left to the next bell.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Watched:
 
     def __init__(self, watching: Watching, served: Served) -> None:
         self.served = served
-        self.users: list[Callable[[int], None]] = []
-        """Who does something with what is due: called with the engine's time at each look."""
+        self.users: list[Callable[[int], bool]] = []
+        """Those who take what is due: called with the engine's time at each look; whether they took something."""
         self.is_busy = False
         """Whether the last look found something due."""
         self.is_rung = False
@@ -161,7 +162,7 @@ class Watching:
             if not watched.users and not self._listeners.is_wanted(watched.name):
                 self._unwatch(watched)
 
-    def forget(self, watched: Watched, user: Callable[[int], None]) -> None:
+    def forget(self, watched: Watched, user: Callable[[int], bool]) -> None:
         """A user wants to hear no more."""
         if user in watched.users:
             watched.users.remove(user)
@@ -199,13 +200,20 @@ class Watching:
         self.looks += 1
         watched.is_rung = False
         try:
-            error = self._use(watched)
-            if self._watched.get(watched.name) is not watched:
-                return  # that was the last one
-            _, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
+            has_given, error = self._use(watched)
+            while self._watched.get(watched.name) is watched:
+                _, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
+                if not number or not watched.users:
+                    break
+                has_given, again = self._use(watched)  # B4
+                error = error or again
+                if not has_given:
+                    break
         except JournalError as e:
             self._failed(watched, e)
             return
+        if self._watched.get(watched.name) is not watched:
+            return  # that was the last one
         watched.looked_at = running = self.hub.store._time.running()
         watched.is_busy, watched.next_due = number > 0, next_due
         if next_due is not None:
@@ -218,15 +226,16 @@ class Watching:
         if error is not None:
             self._failed(watched, error)
 
-    def _use(self, watched: Watched) -> JournalError | None:
-        """Have the users do what they do with what is due; the error of one keeps nobody else from hearing of it."""
+    def _use(self, watched: Watched) -> tuple[bool, JournalError | None]:
+        """Have the users take what is due; whether one did. The error of one keeps nobody else from hearing of it."""
         error: JournalError | None = None
+        has_given = False
         for user in list(watched.users):
             try:
-                user(self.hub.store._time.now())
+                has_given |= user(self.hub.store._time.now())
             except JournalError as e:
                 error = e
-        return error
+        return has_given, error
 
     def _failed(self, watched: Watched, error: JournalError) -> None:
         """A look failed: for good, or (a full disk) for now."""

@@ -367,6 +367,27 @@ def test_a_client_that_does_not_read_gets_the_rest_when_it_does(tmp_path: Any) -
             assert len({item[KEY] for item in got}) == 500
 
 
+def test_what_falls_due_while_others_are_pushed(
+    connect: Connect, pages: journal.Journal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is pushed as well, and does not wait until something else happens."""
+    passing = [3_600_000]
+    look = watching.outlook
+
+    def late(*args: Any) -> Any:
+        if passing:
+            clock.advance(passing.pop())
+        return look(*args)
+
+    client = connect()
+    subscribe(client, 100, "w", lease=36_000_000)
+    pages.put("later", delay="1h")
+    client.call("PING")  # the daemon has looked at it
+    monkeypatch.setattr(watching, "outlook", late)
+    pages.put("a")
+    assert keys(client.pushed(2)) == ["a", "later"]
+
+
 @pytest.mark.parametrize("step", [3_600_000, -3_600_000])
 def test_a_step_of_the_clock(connect: Connect, pages: journal.Journal, clock: ManualClock, step: int) -> None:
     """What is due by the new date is pushed at once; leases that were pushed count against their consumer when they end, not before."""

@@ -8,6 +8,7 @@ A cycle goes on with what the last kill left, so recoveries are killed too. One 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import shutil
 import signal
@@ -34,6 +35,7 @@ from tests.crash.scratch import scratch
 CALLS = 400  # more than a child gets done before it is killed
 THREAD_CALLS = 400
 HOUR_MS = 3_600_000
+LOOK_S, LOOKS = 0.01, 1000
 LEVELS = frozenset({"full", "os"})
 
 # Where a crash hurts most: between two steps that belong together.
@@ -103,6 +105,8 @@ def run_child(cycle: Cycle, store: Path, marks: Path, mutant: str | None) -> str
     calls = CALLS if cycle.threads == 1 else THREAD_CALLS
     command = child_command(store, marks, cycle.shape, calls, *extra)
     child = subprocess.Popen(command, cwd=PROJECT, env=child_environment(), stderr=subprocess.PIPE, text=True)
+    if not cycle.point:
+        _until_it_works(child, marks)
     try:
         _, errors = child.communicate(timeout=30 if cycle.point else cycle.delay)
     except subprocess.TimeoutExpired:
@@ -111,6 +115,16 @@ def run_child(cycle: Cycle, store: Path, marks: Path, mutant: str | None) -> str
     if child.returncode not in (0, -signal.SIGKILL):
         return f"failed with {child.returncode}: {errors[-2000:]}"
     return "killed" if child.returncode else "ended"
+
+
+def _until_it_works(child: subprocess.Popen[str], marks: Path) -> None:
+    """Until the first call was answered: on a slow machine the start alone takes longer than the time that a child is given."""
+    for _ in range(LOOKS):
+        if marks.exists() and marks.stat().st_size:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(LOOK_S)
+            return
 
 
 def check_program(cycle: Cycle, place: Path, before: Path | None, mutant: str | None) -> str | None:

@@ -31,6 +31,26 @@ def pytest_configure(config: pytest.Config) -> None:
     top.is_merged = config.getoption("--merged")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("numprocesses", None):
+        config.pluginmanager.register(AtOnce(config), "at-once")
+
+
+class AtOnce:
+    """Failures are printed when they happen: a run that is ended from outside prints no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Of all workers; in one process pytest's own output is enough."""
+        if report.failed:
+            reporter = self.config.pluginmanager.getplugin("terminalreporter")
+            reporter.write_line(f"\n{report.nodeid} ({report.when}):\n{report.longreprtext}")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """A worker that dies ends the run: xdist 3.8 gives its test to another, and waits for ever for the rest."""
+        pytest.exit(f"a worker died in {crashitem}", returncode=1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

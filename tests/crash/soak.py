@@ -66,8 +66,8 @@ def main(given: argparse.Namespace) -> int:
         try:
             samples = watch(children, top, given.minutes * 60)
         finally:
-            (top / "stop").touch()
-            for child in children.values():
+            for role, child in reversed(children.items()):  # the owner last: others wait for a daemon that is gone
+                (top / f"stop-{role}").touch()
                 try:
                     child.wait(END_S)
                 except subprocess.TimeoutExpired:

@@ -1,5 +1,5 @@
 """
-The processes of a soak: `python -m tests.crash.soak_roles owner|reader|client TOP SEED PAUSE_MS`, until there is a file TOP/stop.
+The processes of a soak: `python -m tests.crash.soak_roles owner|reader|client TOP SEED PAUSE_MS`, until there is a file TOP/stop-ROLE.
 
 Each writes what it has called, and how often, to TOP/<role>.json.
 """
@@ -38,6 +38,8 @@ class Role:
         self.pause_s = pause_s
         self.calls: Counter[str] = Counter()
         self.stop = threading.Event()
+        self.died: list[str] = []
+        """Threads that an error ended."""
 
     def loop(self, step: Callable[[random.Random], str], pause_s: float) -> threading.Thread:
         """Call a step again and again, on a thread; errors of the journal are counted by name."""
@@ -49,6 +51,9 @@ class Role:
                     self.calls[step(chance)] += 1
                 except JournalError as e:
                     self.calls[type(e).__name__] += 1
+                except BaseException:
+                    self.died.append(step.__name__)
+                    raise
                 self.stop.wait(pause_s)
 
         thread = threading.Thread(target=run, name=step.__name__, daemon=True)
@@ -56,8 +61,8 @@ class Role:
         return thread
 
     def wait(self) -> None:
-        """Tell what was called, each second, until it is time."""
-        while not (self.top / "stop").exists():
+        """Tell what was called, each second, until it is time, or a thread has died."""
+        while not (self.top / f"stop-{self.name}").exists() and not self.died:
             fresh = self.top / f"{self.name}.new"
             fresh.write_text(json.dumps(dict(self.calls)))
             os.replace(fresh, self.top / f"{self.name}.json")
@@ -209,7 +214,7 @@ class Reader(Role):
 
     def await_store(self) -> None:
         """The owner needs a moment, and may not come to it: then it is time to stop."""
-        while not (self.top / "owner.json").exists() and not (self.top / "stop").exists():
+        while not (self.top / "owner.json").exists() and not (self.top / f"stop-{self.name}").exists():
             threading.Event().wait(0.1)
 
 
@@ -248,7 +253,10 @@ class Client(Reader):
 
 def main(role: str, top: str, seed: str, pause_ms: str) -> None:
     made = {"owner": Owner, "reader": Reader, "client": Client}[role]
-    made(role, Path(top), int(seed), float(pause_ms) / 1000).run()
+    at_work = made(role, Path(top), int(seed), float(pause_ms) / 1000)
+    at_work.run()
+    if at_work.died:
+        sys.exit(f"threads died: {', '.join(at_work.died)}")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ from tests.model.rows import MURMURS
 START = 1_700_000_000_000
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
 """Sequences tried; 40 are a smoke test of some seconds, MODEL_EXAMPLES=2000 is a search."""
-SHRINK_S = 1200
-"""A failure is made small before it is told, which takes minutes."""
+SHRINK_S = 600
+"""A failure is made small before it is told: five minutes at most, by hypothesis' own limit."""
 CHOICES = st.lists(st.sampled_from(["ack", "ack", "ack", "skip", "fail"]), min_size=1, max_size=12)
 CONSUMER = "model"
 

@@ -432,4 +432,4 @@ def test_what_was_cancelled_is_undone_also_when_the_loop_ends_in_that_moment() -
     call.future.cancel()
     call.answer()
     loop.close()
-    assert undone.wait(20)
+    assert undone.wait(100)

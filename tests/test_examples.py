@@ -83,7 +83,7 @@ def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (run.returncode, run.stdout) == (0, PRINTED[name]), run.stderr

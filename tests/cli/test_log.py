@@ -341,7 +341,7 @@ def test_a_reader_that_goes_away_is_no_error(path: Path) -> None:
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(30) == 0
+    assert process.wait(100) == 0
     assert err == b""
 
 

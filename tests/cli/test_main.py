@@ -32,7 +32,7 @@ def owner(path: Path) -> Iterator[int]:
     assert process.stdout.readline() == "open\n"
     yield process.pid
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(100) == 0
     process.stdout.close()
 
 
@@ -95,5 +95,5 @@ def test_a_reader_that_goes_away_is_no_error(path: Path) -> None:
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(30) == 0
+    assert process.wait(100) == 0
     assert b"Traceback" not in err

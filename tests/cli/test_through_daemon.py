@@ -231,7 +231,7 @@ def in_another_process(path: Path) -> Iterator[int]:
     assert owner.stdout.readline() == b"open\n"
     yield owner.pid
     owner.stdin.close()
-    assert owner.wait(30) == 0
+    assert owner.wait(100) == 0
     owner.stdout.close()
 
 

@@ -24,7 +24,7 @@ sys.exit(main(sys.argv[1:]))
 def run(*words: object) -> subprocess.CompletedProcess[str]:
     """Run a command."""
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300, check=False
     )
 
 

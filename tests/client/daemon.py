@@ -81,7 +81,7 @@ class TinyDaemon:
         with self._lock:
             self._calls.append(run)
         self._waker.send(b".")
-        assert done.wait(60)
+        assert done.wait(100)
 
     def cut(self) -> None:
         """Cut all connections off, as a broken network would."""
@@ -92,7 +92,7 @@ class TinyDaemon:
             self._is_over = True
             with contextlib.suppress(OSError):  # the thread has seen it already
                 self._waker.send(b".")
-            self._thread.join(60)
+            self._thread.join(100)
 
     def __enter__(self) -> TinyDaemon:
         return self

@@ -16,7 +16,7 @@ from journal.daemon.server import Server
 from journal.engine import backups
 from journal.testing import ManualClock
 
-END_S = 60.0
+END_S = 100.0
 
 
 def test_a_daemon_makes_it(

@@ -25,7 +25,7 @@ def cut(server: Server) -> None:
         done.set()
 
     server.loop.call(run)
-    assert done.wait(60)
+    assert done.wait(100)
 
 
 def test_a_feed_that_is_not_live_ends(far_pages: RemoteJournal, pages: journal.Journal) -> None:
@@ -74,9 +74,9 @@ def test_a_live_feed_waits_for_changes(far_pages: RemoteJournal, pages: journal.
     thread.start()
     for i in range(3):
         pages.put(f"k{i}", i)
-        assert came.acquire(timeout=60)
+        assert came.acquire(timeout=300)
     feed.close()
-    thread.join(60)
+    thread.join(100)
     assert not thread.is_alive() and seen == ["k0", "k1", "k2"]
 
 
@@ -214,7 +214,7 @@ def test_closing_the_store_ends_the_feed(far: RemoteStore, far_pages: RemoteJour
     thread = threading.Thread(target=lambda: list(feed))
     thread.start()
     far.close()
-    thread.join(60)
+    thread.join(100)
     assert not thread.is_alive()
     feed.close()
 

@@ -39,7 +39,7 @@ def test_a_daemon_that_moved_is_found_again(store: journal.Store, pages: journal
     with store.serve(**TCP) as first, connect(store.path, backoff=QUICK) as far:
         far_pages = far.journal("pages")
         first.stop()
-        assert first.join(30)
+        assert first.join(100)
         with store.serve(unix=tmp_path / "other") as second:
             assert far_pages.put("a").outcome == "inserted"
             assert str(far._link.address) == second.addresses[0]
@@ -57,9 +57,9 @@ def test_who_waits_finds_it_when_it_comes(store: journal.Store, pages: journal.J
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert began.wait(30)
+    assert began.wait(100)
     with store.serve(unix=tmp_path / "other"):
-        thread.join(30)
+        thread.join(100)
     assert got == ["inserted"]
 
 
@@ -105,7 +105,7 @@ def test_a_daemon_with_no_room_is_busy(store: journal.Store, pages: journal.Jour
         thread = threading.Thread(target=run)
         thread.start()
         first.close()
-        thread.join(30)
+        thread.join(100)
         assert got == ["inserted"]
 
 

@@ -35,7 +35,7 @@ def in_threads(number: int, function: Callable[[int], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
         assert not thread.is_alive()
     if errors:
         raise errors[0]
@@ -103,10 +103,10 @@ def test_who_reads_hands_over_when_it_has_its_answer(tmp_path: Path, small: Smal
         threads = [threading.Thread(target=lambda: results.append(pages.get("a"))) for _ in range(3)]
         for thread in threads:
             thread.start()
-            assert held.came.acquire(timeout=60)
+            assert held.came.acquire(timeout=300)
         answer(tiny, held)
         for thread in threads:
-            thread.join(60)
+            thread.join(100)
         assert results == [None] * 3
 
 
@@ -118,13 +118,13 @@ def test_a_cut_connection_is_made_anew_and_the_call_made_again(tmp_path: Path, s
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(pages.create("a", 1)))
         thread.start()
-        assert held.came.acquire(timeout=60)
+        assert held.came.acquire(timeout=300)
         first = held.requests[0]
         tiny.cut()
         # It is being done: the second connection waits for the same answer.
         held.names.clear()
         tiny.do(lambda: finish(tiny, first, small))
-        thread.join(60)
+        thread.join(100)
         assert [result.outcome for result in results] == ["inserted"]
         assert [asked.command.name for asked in tiny.asked].count("CREATE") == 1
 
@@ -153,11 +153,11 @@ def test_a_restarted_daemon_is_not_asked_twice(tmp_path: Path, small: Small) -> 
         for function in (lambda: pages.create("a", 1), lambda: pages.put("b", 1)):
             threads.append(threading.Thread(target=run, args=(function,)))
             threads[-1].start()
-            assert held.came.acquire(timeout=60)
+            assert held.came.acquire(timeout=300)
         first.stop()
         with TinyDaemon(tmp_path / "s", small, epoch=2) as second:
             for thread in threads:
-                thread.join(60)
+                thread.join(100)
             assert sorted(map(str, results)) == sorted(["inserted", str(journal.ConnectionLost)])
             assert [asked.command.name for asked in second.asked] == ["PUT"]
 
@@ -190,9 +190,9 @@ def test_a_client_can_wait_for_a_daemon_that_starts_later(tmp_path: Path, small:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert started.wait(60)
+    assert started.wait(100)
     with TinyDaemon(tmp_path / "s", small):
-        thread.join(20)
+        thread.join(100)
         assert stores[0].journal("pages").put("a", 1).outcome == "inserted"
         stores[0].close()
 
@@ -238,11 +238,11 @@ def test_closing_tells_who_waits(tmp_path: Path, small: Small) -> None:
         threads = [threading.Thread(target=run) for _ in range(2)]
         for thread in threads:
             thread.start()
-            assert held.came.acquire(timeout=60)
+            assert held.came.acquire(timeout=300)
         store.close()
         store.close()
         for thread in threads:
-            thread.join(60)
+            thread.join(100)
         assert [type(error) for error in errors] == [journal.ConnectionLost] * 2
         with pytest.raises(journal.StoreClosed):
             pages.get("a")
@@ -298,10 +298,10 @@ def test_a_forked_child_can_close_and_work_is_refused_there(remote: RemoteStore)
     assert b"must connect itself" in os.read(reading, 4096)
     pages.put("a", 1)
     pages.wake()
-    assert came.wait(60) and done == ["a"]
+    assert came.wait(100) and done == ["a"]
     stop.set()
     pages.wake()
-    thread.join(60)
+    thread.join(100)
     os.close(reading)
     os.close(writing)
 
@@ -335,7 +335,7 @@ def test_what_a_stopping_daemon_refused_is_asked_of_its_successor(tmp_path: Path
         results: list[Any] = []
         getting = threading.Thread(target=lambda: results.append(pages.get("a")))
         getting.start()
-        assert held.came.acquire(timeout=30)
+        assert held.came.acquire(timeout=300)
         first.do(lambda: [peer.state.stop(now()) for peer in first.peers.values()] and None)
         creating = threading.Thread(target=lambda: results.append(pages.create("a", 1).outcome))
         creating.start()
@@ -343,10 +343,10 @@ def test_what_a_stopping_daemon_refused_is_asked_of_its_successor(tmp_path: Path
         while peer.state._last_id <= held.requests[0].id:
             first.do(lambda: None)  # until the second request was refused, or is about to be
         answer(first, held)
-        getting.join(30)
+        getting.join(100)
         first.stop()
         with TinyDaemon(tmp_path / "s", small, epoch=2) as second:
-            creating.join(30)
+            creating.join(100)
             assert results == [None, "inserted"]
             assert [asked.command.name for asked in second.asked].count("CREATE") == 1
     assert [asked.command.name for asked in first.asked].count("CREATE") == 0
@@ -379,7 +379,7 @@ def test_a_stopping_daemon_that_does_not_go_is_told_of(tmp_path: Path, small: Sm
             while [asked.command.name for asked in tiny.asked].count("CREATE") < 4:
                 store.journal("pages")
             store.close()
-            thread.join(30)
+            thread.join(100)
             assert [type(error) for error in errors] in ([journal.StoreClosed], [journal.ConnectionLost])
     assert not small.entries
 
@@ -393,8 +393,8 @@ def test_a_claim_that_is_made_again_has_its_name(tmp_path: Path, small: Small) -
         got: list[Any] = []
         thread = threading.Thread(target=lambda: got.append(pages.claim()))
         thread.start()
-        assert held.came.acquire(timeout=30)
+        assert held.came.acquire(timeout=300)
         assert held.requests[0].parameters["consumer"] == "backend-1"
         answer(tiny, held)
-        thread.join(30)
+        thread.join(100)
         assert got[0].consumer == "backend-1"

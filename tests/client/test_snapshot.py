@@ -30,7 +30,7 @@ from journal.net.tokens import Token
 from journal.net.values import block_from, block_to
 from tests.daemon.serving import serving
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 
 
 def rows_of(parts: Iterable[Any]) -> list[tuple[bytes, bytes]]:

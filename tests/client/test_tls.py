@@ -127,7 +127,7 @@ def test_a_daemon_that_says_nothing_in_the_handshake_is_given_up_on() -> None:
         thread.start()
         with pytest.raises((journal.ConnectionLost, journal.TimedOut)):
             ask_briefly(f"tls://127.0.0.1:{port}")
-        thread.join(30)
+        thread.join(100)
         for each in taken:
             each.close()
 

@@ -123,11 +123,11 @@ def test_stop_wake_and_close_end_it(store: journal.Store, server: Server, pages:
         assert list(far_pages.work(stop=stop)) == []
         slow = Worker(far_pages)
         slow._stop.set()
-        assert slow.has_ended.wait(60) and slow.error is None
+        assert slow.has_ended.wait(100) and slow.error is None
         other = Worker(far_pages)
         pages.put("a")
         assert other.next() == "a"
-    assert other.has_ended.wait(60) and other.error is None
+    assert other.has_ended.wait(100) and other.error is None
     assert list(far_pages.work()) == []
 
 
@@ -176,12 +176,12 @@ def test_a_worker_goes_on_when_the_daemon_was_restarted(
             pages.put(f"before-{n}")
             assert worker.next() == f"before-{n}"
             server.stop()
-            assert server.join(60)
+            assert server.join(100)
             pages.put(f"meanwhile-{n}")
             server = store.serve()
             assert worker.next() == f"meanwhile-{n}"
     server.stop()
-    assert server.join(60)
+    assert server.join(100)
 
 
 def test_a_worker_ends_when_no_daemon_comes_back(store: journal.Store, pages: journal.Journal) -> None:
@@ -192,8 +192,8 @@ def test_a_worker_ends_when_no_daemon_comes_back(store: journal.Store, pages: jo
         pages.put("a")
         assert worker.next() == "a"
         server.stop()
-        assert server.join(60)
-        assert worker.has_ended.wait(60)
+        assert server.join(100)
+        assert worker.has_ended.wait(100)
         assert isinstance(worker.error, journal.ConnectionLost)
 
 

@@ -15,7 +15,7 @@ from journal.client import ear, listening
 from journal.client.journal import RemoteJournal
 from journal.net.watch import Poll
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 """For what must happen."""
 NEVER_MS = 3_600_000
 

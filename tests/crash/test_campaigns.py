@@ -15,10 +15,14 @@ from tests.crash.campaign import PROJECT
 from tests.crash.collide import twin
 from tests.crash.strace import strace_missing
 
+LONG_S = 1000
+"""A hang is a failure; a slow machine is not."""
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(LONG_S + 100)]
+
 
 def run(*arguments: str) -> str:
     command = [sys.executable, "-m", "tests.crash", *arguments]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_S, check=False)
     assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}"
     return done.stdout
 

@@ -59,7 +59,7 @@ class Daemon:
     def wait(self) -> int:
         """Until it has ended."""
         try:
-            self.process.communicate(timeout=60)
+            self.process.communicate(timeout=300)
         finally:
             self.kill()
         return self.process.returncode

@@ -60,7 +60,7 @@ def flags(store: journal.Store, far: RemoteStore) -> list[tuple[str, str]]:
     turns = [threading.Event() for _ in range(hub._workers._most * 2)]
     for turn in turns:
         hub.loop.call(partial(hub._workers.submit, turn.set))
-    assert all(turn.wait(30) for turn in turns)
+    assert all(turn.wait(100) for turn in turns)
     return [(flag.journal, flag.name) for flag in far.flags()]
 
 

@@ -43,7 +43,7 @@ def test_the_system_tells_who_it_is(tmp_path: Path) -> None:
             assert told.pid == other.pid and str(told) == f"uid-{os.getuid()}"
             assert vouched(credentials_of(peer), has_tokens=False) is EVERYTHING
         other.stdin.close()
-        assert other.wait(30) == 0
+        assert other.wait(100) == 0
         other.stdout.close()
 
 
@@ -70,7 +70,7 @@ def test_another_user_proves_a_token() -> None:
             with pytest.raises(AccessDenied, match="user 12345"):
                 vouched(found, has_tokens=False)
         other.stdin.close()
-        assert other.wait(30) == 0
+        assert other.wait(100) == 0
         other.stdout.close()
 
 

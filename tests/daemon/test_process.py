@@ -109,7 +109,7 @@ class Child:
 
     def end(self) -> tuple[int, list[str]]:
         """How it ended, and what it printed meanwhile."""
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=100)
         return self.process.returncode, out.splitlines()
 
 

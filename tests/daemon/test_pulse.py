@@ -40,7 +40,7 @@ def listen() -> Iterator[Listen]:
 
     yield listener
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
         assert not thread.is_alive()
     for listening in sockets:
         listening.close()

@@ -79,13 +79,13 @@ def test_a_request_that_takes_long_holds_up_its_own_connection_alone(
 
     def count(*_: object) -> int:
         began.set()
-        assert may_end.wait(20)
+        assert may_end.wait(100)
         return 7
 
     monkeypatch.setitem(handlers.SLOW, "COUNT", count)
     slow, other = connect(), connect()
     counting = slow.send("COUNT", "pages")
-    assert began.wait(20)
+    assert began.wait(100)
     behind = slow.send("PUT", "pages", {"key": "behind", "data": DATA})
     assert other.put("a")[0] == "inserted"
     assert other.call("GET", "pages", key="behind") is None
@@ -102,12 +102,12 @@ def test_many_clients_share_a_sync(connect: Connect, pages: journal.Journal, mon
 
     def slowly(fd: int) -> None:
         under_way.set()
-        assert may_end.wait(20)
+        assert may_end.wait(100)
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", slowly)
     first = clients[0].send("PUT", "pages", {"key": "0", "data": DATA, "durability": "full"})
-    assert under_way.wait(20)
+    assert under_way.wait(100)
     before = pages._p.commit.syncs
     numbers = [
         client.send("PUT", "pages", {"key": str(n), "data": DATA, "durability": "full"})
@@ -201,7 +201,7 @@ def test_the_stores_socket_is_its_owners_alone(server: Server, store: journal.St
     assert path.parent == store.path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     server.stop()
-    assert server.join(20)
+    assert server.join(100)
     assert not path.exists()
 
 
@@ -335,14 +335,14 @@ def test_a_stop_finishes_what_is_in_flight(
 
     def count(*_: object) -> int:
         began.set()
-        assert may_end.wait(20)
+        assert may_end.wait(100)
         return 7
 
     monkeypatch.setitem(handlers.SLOW, "COUNT", count)
     server = store.serve()
     client = connect(server.addresses[0])
     counting = client.send("COUNT", "pages")
-    assert began.wait(20)
+    assert began.wait(100)
     server.stop()
     while is_answered(Path(server.addresses[0].removeprefix("unix:"))):
         pass  # until it has heard of it
@@ -351,7 +351,7 @@ def test_a_stop_finishes_what_is_in_flight(
     assert client.answer(counting) == 7
     with pytest.raises(Stopping):
         client.answer(late)
-    assert server.join(20)
+    assert server.join(100)
     assert pages.get("late") is None
 
 
@@ -369,7 +369,7 @@ def test_a_stop_ends_in_time_whatever_is_in_flight(
     with pytest.raises(journal.JournalError):
         client.until(type(None))
     may_end.set()
-    assert server.join(20)
+    assert server.join(100)
 
 
 def test_closing_the_store_stops_its_daemon(tmp_path: Path, clock: ManualClock, connect: Connect) -> None:
@@ -380,7 +380,7 @@ def test_closing_the_store_stops_its_daemon(tmp_path: Path, clock: ManualClock, 
     client = connect(server.addresses[0])
     assert client.put("a")[0] == "inserted"
     store.close()
-    assert server.join(20)
+    assert server.join(100)
     assert isinstance(client.until(Ended).error, Stopping)
     with journal.open(tmp_path / "s", clock=clock) as again:
         assert again.journal("pages").get("a") is not None

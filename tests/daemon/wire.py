@@ -13,7 +13,7 @@ from journal.net.client_state import ClientConnection, ClientSession
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
 from journal.net.limits import DEFAULT, Limits
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 100.0
 
 
 def dial(address: str, source: str | None = None) -> socket.socket:

@@ -61,10 +61,10 @@ class Follower:
 
     def wait(self, count: int) -> None:
         for _ in range(count):
-            assert self._arrived.acquire(timeout=5), self.error
+            assert self._arrived.acquire(timeout=300), self.error
 
     def end(self) -> None:
-        self.thread.join(5)
+        self.thread.join(100)
         assert not self.thread.is_alive()
 
 

@@ -17,7 +17,7 @@ import journal
 from journal.engine import backups, manifest
 from journal.testing import ManualClock
 
-END_S = 60.0
+END_S = 100.0
 
 
 def contents(path: Path) -> dict[str, bytes]:

@@ -60,7 +60,7 @@ def owner(path: Path, kind: str) -> Iterator[None]:
             process.stdin.close()
             rounds, order = map(int, process.stdout.readline().split())
             assert rounds > 10 and order > 2
-            assert process.wait(60) == 0
+            assert process.wait(100) == 0
         finally:
             process.kill()
 
@@ -122,7 +122,7 @@ def step(tmp_path: Path) -> Iterator[Callable[[str], None]]:
             assert stdout.readline() == "done\n"
             yield do
             stdin.close()
-            assert process.wait(60) == 0
+            assert process.wait(100) == 0
         finally:
             process.kill()
 

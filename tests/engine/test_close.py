@@ -36,7 +36,7 @@ def test_close_while_threads_put(tmp_path: Path) -> None:
         ]
         for thread in threads:
             thread.start()
-        assert is_busy.wait(10)
+        assert is_busy.wait(100)
         must_end(opened.close)
         for thread in threads:
             must_end(thread.join)

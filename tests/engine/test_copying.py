@@ -235,7 +235,7 @@ def test_closing_the_store_ends_a_copy(tmp_path: Path, monkeypatch: pytest.Monke
     def call(function: Callable[[], Any]) -> Any:
         if next(calls) == 3:
             closing.start()
-            closing.join(5)
+            closing.join(100)
         return real(function)
 
     monkeypatch.setattr(pages._p.keeper, "call", call)

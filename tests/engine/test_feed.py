@@ -123,17 +123,17 @@ def test_nothing_is_shown_that_could_vanish(pages: journal.Journal, monkeypatch:
 
     def slow(fd: int) -> None:
         is_syncing.set()
-        assert may_end.wait(5)
+        assert may_end.wait(100)
         real(fd)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", slow)
         thread = threading.Thread(target=put, args=(pages, "a"), daemon=True)
         thread.start()
-        assert is_syncing.wait(5)
+        assert is_syncing.wait(100)
         assert keys(caught_up(pages)) == []
         may_end.set()
-        thread.join(5)
+        thread.join(100)
     assert keys(caught_up(pages)) == ["a"]
 
 

@@ -171,10 +171,10 @@ def test_iteration_can_wait_for_another_thread(pages: journal.Journal) -> None:
     thread = threading.Thread(target=iterate, daemon=True)
     thread.start()
     for n in range(4):
-        assert is_seen.acquire(timeout=5)
+        assert is_seen.acquire(timeout=300)
         assert len(seen) == n + 1
         feed.ack(seen[n])
-    thread.join(5)
+    thread.join(100)
     assert not thread.is_alive()
     feed.close()
 

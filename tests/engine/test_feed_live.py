@@ -65,7 +65,7 @@ def test_a_feed_that_waits_for_acknowledgements_ends_too(tmp_path: Path) -> None
             break
         looked.wait(0.001)
     must_end(store.close)
-    thread.join(5)
+    thread.join(100)
     assert not thread.is_alive()
     assert seen == ["a"]
 

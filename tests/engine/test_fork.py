@@ -36,7 +36,7 @@ threads = [threading.Thread(target=produce) for _ in range(2)] if how.startswith
 for thread in threads:
     thread.start()
 if threads:
-    assert busy.wait(10)
+    assert busy.wait(100)
 pid = os.fork()
 if pid == 0:
     faulthandler.dump_traceback_later(20, exit=True)  # a hang names its place
@@ -97,7 +97,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(tmp_path: Path, how: str, dur
     """Every verb of the child gets ForkedStore; however it ends, idle or with threads at work, the parent's store is whole."""
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, tmp_path / "s", how, durability],
-        capture_output=True, text=True, check=False, timeout=100,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (0, "parent is well\n"), ended.stderr[-3000:]
     with journal.open(tmp_path / "s") as again:
@@ -129,7 +129,7 @@ def test_a_child_that_outlives_its_parent_holds_no_lock(tmp_path: Path) -> None:
     read, write = os.pipe()
     try:
         subprocess.run(
-            [sys.executable, "-c", INHERIT, tmp_path / "s", str(read)], pass_fds=[read], check=True, timeout=60
+            [sys.executable, "-c", INHERIT, tmp_path / "s", str(read)], pass_fds=[read], check=True, timeout=300
         )
         with journal.open(tmp_path / "s") as again:
             assert again.journal("pages").count() == 1
@@ -162,6 +162,6 @@ with journal.open(sys.argv[1]) as again:
 def test_a_child_may_open_what_the_parent_closed(tmp_path: Path) -> None:
     """A store that was closed before the fork is nobody's: the child opens it as any process does."""
     ended = subprocess.run(
-        [sys.executable, "-c", OPENS, tmp_path / "s"], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", OPENS, tmp_path / "s"], capture_output=True, text=True, check=False, timeout=300
     )
     assert ended.returncode == 0, ended.stderr[-3000:]

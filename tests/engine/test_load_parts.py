@@ -254,19 +254,19 @@ def test_a_load_is_committed_by_one(pages: journal.Journal, monkeypatch: pytest.
 
     def slow(*args: Any) -> journal.Loaded:
         entered.set()
-        assert go_on.wait(60)
+        assert go_on.wait(100)
         return real(*args)
 
     monkeypatch.setattr(pages, "_load_checked", slow)
     results: list[journal.Loaded] = []
     thread = threading.Thread(target=lambda: results.append(load.commit(["x"])))
     thread.start()
-    assert entered.wait(60)
+    assert entered.wait(100)
     for call in (lambda: load.commit(["x"]), lambda: load.part("y"), load.abort):
         with pytest.raises(journal.Busy, match="being committed"):
             must_end(call)
     go_on.set()
-    thread.join(60)
+    thread.join(100)
     assert [loaded.inserted for loaded in results] == [5]
 
 

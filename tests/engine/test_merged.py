@@ -414,7 +414,7 @@ def test_workers_of_one_journal_sleep_while_others_work(tmp_path: Path) -> None:
         for i in range(3):
             b.put(f"x{i}")
             a.put(f"k{i}")
-        thread.join(10)
+        thread.join(100)
         assert sorted(map(str, got)) == ["k0", "k1", "k2"] and b.count() == 3
 
 
@@ -442,7 +442,7 @@ def test_a_drop_ends_who_follows(store: journal.Store, two: Two) -> None:
     ended = threading.Thread(target=lambda: list(live))
     ended.start()
     store.drop("a")
-    ended.join(10)
+    ended.join(100)
     assert not ended.is_alive() and store.journals() == ["b"]
     with pytest.raises(journal.StoreClosed):
         named.ack(Cursor(1, 0))

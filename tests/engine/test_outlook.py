@@ -191,7 +191,7 @@ def test_bells_and_workers(pages: journal.Journal) -> None:
     worker.start()
     wait_asleep(worker)
     pages.put("a", b"")
-    worker.join(10)
+    worker.join(100)
     assert rung.is_set() and taken[0].key == "a"
     bell.close()
     taken[0].done()

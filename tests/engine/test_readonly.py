@@ -131,6 +131,6 @@ def test_a_look_follows_the_checkpoints_of_the_owner(tmp_path: Path) -> None:
         lines = seen()
         assert lines.endswith(" []")
         looker.stdin.close()
-        assert looker.wait(30) == 0
+        assert looker.wait(100) == 0
         looker.stdout.close()
         assert opened.check() == []

@@ -161,7 +161,7 @@ threading.stack_size(1 << 30)
 resource.setrlimit(resource.RLIMIT_AS, (size + (256 << 20), hard))
 begin.wait()
 for thread in threads:
-    thread.join(60)
+    thread.join(100)
 assert not any(thread.is_alive() for thread in threads), "hangs"
 assert pages.count() == 80
 assert pages._p.commit._thread is None
@@ -186,7 +186,7 @@ def test_at_a_real_limit(tmp_path: Path) -> None:
         [sys.executable, "-c", LIMITED, str(tmp_path / "store")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

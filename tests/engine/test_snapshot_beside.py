@@ -17,7 +17,7 @@ from journal.engine import snapshots
 from journal.engine.copied import Copied
 from tests.engine.test_snapshot import shown
 
-END_S = 60.0
+END_S = 100.0
 PAIRS = 40
 
 

@@ -12,7 +12,7 @@ import pytest
 import journal
 from journal.engine import checkpoints
 
-HANG_S = 60.0
+HANG_S = 100.0
 
 
 def together(*works: Callable[[], None]) -> None:

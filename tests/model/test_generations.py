@@ -88,6 +88,9 @@ class Generations(Entries):
     def rotate(self) -> None:
         """A spare file is the new one's, and the declared schema counts."""
         self.settle()
+        self.undisturbed(self._rotate)  # no generation goes meanwhile: its file would be the spare one
+
+    def _rotate(self) -> None:
         spare = self.top / "spare.mdb"
         inode = spare.stat().st_ino if spare.exists() else None
         order = self.pages.rotate().order

@@ -61,7 +61,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(pages: journal.Journal, clock
 
     assert in_child(child) == 0
     forked.set()
-    thread.join(5)
+    thread.join(100)
     pass_time(clock, 15_000)
     assert lease.deadline == clock.now() + 30_000
     lease.done()

@@ -57,7 +57,7 @@ def killed(tmp_path: Path, step: str) -> tuple[Path, Path]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert child.returncode == -signal.SIGKILL, child.stderr

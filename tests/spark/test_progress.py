@@ -46,7 +46,7 @@ def test_the_bar_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
     out = io.StringIO()
     with Progress(session(1, 4), "group", 1000, "export", counted=counted, is_shown=True, out=out):
-        assert is_told.wait(60)
+        assert is_told.wait(100)
     shown = [int(part.split("% ")[1].split(" of")[0]) for part in out.getvalue().split("\r") if "rows" in part]
     assert shown[0] == 300 and shown == sorted(shown)
     assert out.getvalue().endswith("\r\x1b[K")

@@ -26,7 +26,7 @@ from journal.core.times import duration_ms
 from journal.daemon.addresses import checked_binds, parse_tcp
 from journal.daemon.logs import FORMATS, LEVELS, logged
 from journal.daemon.notify import Notify
-from journal.daemon.process import PidFile, Process, make_room, signals_held
+from journal.daemon.process import PidFile, Process, make_room, map_large_blocks, signals_held
 from journal.daemon.tokenfile import read_tokens
 from journal.daemon.unixsocket import checked_path
 from journal.engine.files import SOCKET, TOKENS
@@ -136,6 +136,7 @@ def _serve(args: argparse.Namespace) -> None:
     _check_who(args, places, tokens, tls)
     unix = _unix(args)
     make_room(args.connections_max)
+    map_large_blocks()
     with ExitStack() as at_end:
         store = journal.open(
             args.store, durability=args.durability, sync_interval=args.sync_interval, claims=args.claims

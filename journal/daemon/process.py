@@ -11,6 +11,7 @@ J3  A reload takes everything or nothing: what is wrong is logged, and the daemo
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import resource
@@ -35,6 +36,9 @@ PATIENCE_S = 0.5
 """A signal that follows the first one so soon is no second one: timeout(1) and some shells send each of them twice."""
 DESCRIPTORS_OWN = 256
 """What a daemon has open beside its connections: journals, logs, threads. A journal takes about eight."""
+
+LARGE_BLOCK = 1 << 20
+_M_MMAP_THRESHOLD = -3
 
 
 class Serving(Protocol):
@@ -194,3 +198,18 @@ def make_room(connections_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         log.warning("few_descriptors allowed=%d wanted=%d connections_max=%d", allowed, wanted, connections_max)
+
+
+def map_large_blocks() -> None:
+    """
+    Have malloc map each large block by itself, for the whole process: such a block goes back to the system when it is freed.
+
+    LMDB allocates lists of 3 MB for each file that it opens. glibc maps the first of them and, once one was freed, takes all others
+    from its heaps, which the small blocks between them then split. With a rotation each second a process grew from 70 to 98 MB in half
+    an hour; with this it has 47 MB and keeps them. What the operator has set in the environment stays.
+    """
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ or "glibc.malloc.mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import journal
+from journal.daemon.process import map_large_blocks
 from journal.errors import JournalError
 from journal.loads import encode_block
 
@@ -125,6 +126,7 @@ class Owner(Role):
     """Owns and serves the store."""
 
     def run(self) -> None:
+        map_large_blocks()  # as `journal serve` does
         with journal.open(self.path, durability="interval") as store:
             pages = store.journal("pages", generations_max=4, timeouts_max=3)
             small = [store.journal(f"small-{n}", merged=True) for n in range(20)]

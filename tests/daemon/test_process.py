@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -278,3 +279,43 @@ def test_descriptors_for_all_connections(
     make_room(1000)
     assert asked == ([] if expected is None else [(expected, hard)])
     assert ("few_descriptors allowed=512" in caplog.text) == (expected == 512)
+
+
+BLOCKS = """
+import ctypes, sys
+from journal.daemon.process import LARGE_BLOCK, map_large_blocks
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", *"abcde")]
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Info
+if sys.argv[1] == "set":
+    map_large_blocks()
+block = bytes(2 * LARGE_BLOCK)
+del block  # a mapped block that is freed raises glibc's own threshold
+before = libc.mallinfo2().hblkhd
+block = bytes(2 * LARGE_BLOCK)
+print("mapped" if libc.mallinfo2().hblkhd > before else "of the heap")
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33")
+@pytest.mark.parametrize(
+    ("word", "environment", "found"),
+    [
+        ("set", {}, "mapped"),
+        ("unset", {}, "of the heap"),
+        ("set", {"MALLOC_MMAP_THRESHOLD_": "33554432"}, "of the heap"),
+        ("set", {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=33554432"}, "of the heap"),
+    ],
+)
+def test_large_blocks_are_mapped_again_and_again(word: str, environment: dict[str, str], found: str) -> None:
+    """Without it they are not, which is why it is there; what the operator has set stays."""
+    plain = {
+        name: value for name, value in os.environ.items() if name not in ("MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKS, word], env=plain | environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{found}\n"

@@ -2,7 +2,8 @@
 What has happened to a journal since it was opened: a count for each verb and outcome, and how long things took.
 
 Counted is what reached the journal's state: a call that was refused for its arguments alone is not here. A group counts once for each
-of its items. Everything here is an addition where it happens, and put into words by `statistics()`.
+of its items. Everything here is an addition where it happens, and put into words by `statistics()`. Each lease that is handed out adds
+its lateness and each that is finished its time: how many these are is what `leased` and `finished` say.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Tally:
 
     def verbs(self) -> dict[str, dict[str, int]]:
         """All counts."""
-        return {verb: dict(getattr(self, verb)) for verb in VERBS}
+        found = {verb: dict(getattr(self, verb)) for verb in VERBS}
+        found["claim"]["leased"], found["done"]["finished"] = self.lateness.count, self.processing.count
+        return found
 
 
 def refused(counts: dict[str, int], error: Exception) -> None:

@@ -20,7 +20,7 @@ from journal.core.rows import Row, encode_new, encode_plain, encode_usual, key_s
 from journal.core.schema import Schema
 from journal.core.settings import Settings
 from journal.core.tally import count_results
-from journal.core.views import Put, PutOptions, PutResult
+from journal.core.views import Put, PutResult
 from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, version_number, wanted
 from journal.engine.levels import FULL
 from journal.engine.lmdbfile import LmdbError
@@ -32,7 +32,6 @@ _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
 TOGETHER_BYTES_MAX = 4096
 """Data of a put that goes into one record with those of other callers."""
-_USUAL = PutOptions()
 Find = Callable[[UserKey, bytes, int], life.Found]
 Rule = Callable[[life.Found, Row, Settings], life.Decision]
 """What becomes of a put: `life.put`, or that of a create."""
@@ -79,10 +78,15 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
             wants = wants_of(side, puts, results, None)
         slots = _all_new(p, [want.raw for _, want in wants]) if not versions else None
         if slots is not None:
+            first = p.log.next_offset
             at = _insert(p, wants, slots, now, level, results)
+            inserted = p.log.next_offset - first
+            counts = counts_of(p, rule)
+            counts["inserted"] += inserted
+            counts["refused"] += len(wants) - inserted
         else:
             at = _decide_each(p, side._find, wants, now, level, results, rule, versions)
-        count_results(counts_of(p, rule), (results[i] for i, _ in wants))
+            count_results(counts_of(p, rule), (results[i] for i, _ in wants))
         return results, at
 
     return p.change(level, make)
@@ -174,9 +178,12 @@ def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | N
             key, data = put.key, put.data
             if schema is not None or key is None:
                 key, data = side._checked(schema, key, data)
-            options = put.options or _USUAL
-            version_number(options.version)
-            want = wanted(key, data, put.priority, *options[:5], limit, pack)
+            options = put.options
+            if options is None:
+                want = wanted(key, data, put.priority, None, None, None, None, None, limit, pack)
+            else:
+                version_number(options.version)
+                want = wanted(key, data, put.priority, *options[:5], limit, pack)
         except Invalid as e:
             results[i] = e
             continue
@@ -189,8 +196,11 @@ def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | N
 
 def versions_of(puts: list[Any]) -> dict[int, int]:
     """Which version of its entry a put of a group is for, by its place, where it says so."""
-    options = [None if put is None else put.options for put in puts]
-    return {i: each.version for i, each in enumerate(options) if each is not None and each.version is not None}
+    return {
+        i: put.options.version
+        for i, put in enumerate(puts)
+        if put is not None and put.options is not None and put.options.version is not None
+    }
 
 
 def _insert_plain(

@@ -13,6 +13,7 @@ from typing import Any
 from journal.core import effects as fx
 from journal.core import life
 from journal.core.buckets import Range
+from journal.core.histogram import FRESH_MAX
 from journal.core.keys import unpack_place
 from journal.core.limits import GROUP_MAX
 from journal.core.rows import Row
@@ -126,8 +127,9 @@ class Consuming(Holders):
                 if state.pending:
                     row = state.take_pending(now, slow_from)
                 if row is None:
-                    p.flush()
-                    p.is_broken = True
+                    if state.pending or state.lent:
+                        p.flush()
+                        p.is_broken = True
                     row = state.take_one(now, slow_from) or (state.take_one(now, 256) if is_idle else None)
                 if row is None:
                     p.is_broken = False
@@ -157,8 +159,10 @@ class Consuming(Holders):
             except LmdbError as e:
                 raise p.misapplied(e) from e
             p.applied(offset, 1, now, level)
-            p.tally.claim["leased"] += 1
-            p.tally.lateness.add(now - unpack_place(row[0])[1])
+            late = p.tally.lateness.fresh
+            late.append(now - unpack_place(row[0])[1])
+            if len(late) > FRESH_MAX:
+                p.tally.lateness.sort_in()
             if deadline < p.timer_at:
                 p.timer_soon(deadline)
             settle_at = offset if level == FULL else -1
@@ -253,9 +257,7 @@ class Consuming(Holders):
                 for row in rows:
                     p.state.order.returned(row.primary, len(p.state.leases))
             raise
-        p.tally.claim["leased"] += len(rows)
-        for row in rows:
-            p.tally.lateness.add(start - unpack_place(row[0])[1])
+        p.tally.lateness.add_all([start - unpack_place(row[0])[1] for row in rows])
         if deadline < p.timer_at:
             p.timer_soon(deadline)
         return held, offset
@@ -306,8 +308,10 @@ class Consuming(Holders):
         except LmdbError as e:
             raise p.misapplied(e) from e
         p.applied(offset, 1, now, level)
-        p.tally.done["finished"] += 1
-        p.tally.processing.add(now - held.start)  # type: ignore[union-attr]  # it was not refused
+        took = p.tally.processing.fresh
+        took.append(now - held.start)  # type: ignore[union-attr]  # it was not refused
+        if len(took) > FRESH_MAX:
+            p.tally.processing.sort_in()
         return None, offset
 
     @exposed
@@ -323,7 +327,10 @@ class Consuming(Holders):
 
         `next` has a journal.Put or None for each lease, as for `done`; then the list has the results of the puts, too.
         """
-        tokens = [token_of(lease) for lease in listed(leases, "done_many")]
+        tokens = [
+            lease.token if type(lease) is Lease else token_of(lease)  # the usual one without a call
+            for lease in listed(leases, "done_many")
+        ]
         if len(tokens) > GROUP_MAX:
             raise Invalid(f"done_many takes up to {GROUP_MAX} leases, not {len(tokens)}")
         if next is not None:
@@ -353,11 +360,9 @@ class Consuming(Holders):
                 results.append(error)
             if items:
                 count = len(items) // 5
-                began = [by_token[token].start for token in seen]
+                took = [now - by_token[token].start for token in seen]
                 p.write(fx.Done(items), count, now, level, lambda at: p.state.done(items, at), is_essential=True)
-                p.tally.done["finished"] += count
-                for start in began:
-                    p.tally.processing.add(now - start)
+                p.tally.processing.add_all(took)
             return results, p.log.next_offset - 1
 
         with SHIELD:

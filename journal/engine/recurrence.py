@@ -105,10 +105,8 @@ class _Group:
                 refused(tally.done, result)
             elif result is not None and result.outcome != REPEATED:
                 tally.put[result.outcome] += 1
-        tally.done["finished"] += len(ended)
         tally.done["repeated"] += sum(not isinstance(r, Exception) for r in self._results) - len(ended)
-        for start in began:
-            tally.processing.add(now - start)
+        tally.processing.add_all([now - start for start in began])
 
     def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
         """Finish one lease (N3); the result of its next put."""

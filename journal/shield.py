@@ -42,6 +42,7 @@ LOOK_EACH = 64
 LOOK_UP_S = 0.1
 """So often one looks up who waits for what cannot be left at any moment."""
 _handler, _handle = _signal.getsignal, _signal.signal
+_DEFAULT = _signal.SIG_DFL
 
 
 _main: int | None = threading.main_thread().ident
@@ -77,8 +78,8 @@ def shield_up() -> bool:
         or found is _note
         or _others
         or _formers
-        or _handler(_TERM).__class__ is not int
-        or _handler(_ALRM).__class__ is not int
+        or _handler(_TERM) is not _DEFAULT
+        or _handler(_ALRM) is not _DEFAULT
     ):
         return _swap_all()
     _former = found

@@ -80,14 +80,14 @@ class EngineTime:
         self.step_date: int | None = None
         """When it was noticed, by the clock as it was then."""
         self.is_manual = hasattr(clock, "on_advance")
-        self._steady = clock.steady_ns
+        self.read_steady = clock.steady_ns
         self._recheck = RECHECK_NS if isinstance(clock, SystemClock) else 0
         self._is_watched = False
         self._callbacks: dict[object, Callable[[], None]] = {}
         self._end: Callable[[], None] = lambda: None
         self._stepping = threading.Lock()
-        steady = self._steady()
-        self._next_check = steady + self._recheck
+        steady = self.read_steady()
+        self.look_at = steady + self._recheck
         self.offset = round((_checked(clock.wall_ns()) - steady) / _MS) * _MS
         """The wall clock minus the steady clock, in ns (T2)."""
 
@@ -97,25 +97,26 @@ class EngineTime:
 
     def steady(self) -> int:
         """The steady clock in ns, with `offset` as of now: a date is (steady + offset) // 10**6 with one reading of each."""
-        steady = self._steady()
-        if steady >= self._next_check:
-            self._look(steady)
+        steady = self.read_steady()
+        if steady >= self.look_at:
+            self.look_at_wall(steady)
         return steady
 
-    def _look(self, steady: int) -> None:
-        self._next_check = steady + self._recheck
+    def look_at_wall(self, steady: int) -> None:
+        """Follow the wall clock; who reads the steady clock itself calls this when that shows `look_at` or more."""
+        self.look_at = steady + self._recheck
         wall = self.clock.wall_ns()
         if not 0 <= wall <= _WALL_MAX:
-            self._next_check = steady
+            self.look_at = steady
             _checked(wall)  # refuses
         if -_MS < wall - steady - self.offset < _MS:
             return
         with self._stepping:
             # Again, and both at one moment: another thread may have seen to it, or this one was held up between the two.
-            steady = self._steady()
+            steady = self.read_steady()
             wall = self.clock.wall_ns()
-            if self._steady() - steady > _HELD_UP_NS:
-                self._next_check = steady
+            if self.read_steady() - steady > _HELD_UP_NS:
+                self.look_at = steady
                 return
             by = round((_checked(wall) - steady - self.offset) / _MS)
             if not by:
@@ -136,7 +137,7 @@ class EngineTime:
 
     def look(self) -> None:
         """Follow the wall clock at once, and tell: for the watch (T5)."""
-        self._next_check = 0
+        self.look_at = 0
         try:
             self.now()
         except Invalid as e:
@@ -155,7 +156,7 @@ class EngineTime:
 
     def running(self) -> int:
         """The steady clock in ms: for durations."""
-        return self._steady() // _MS
+        return self.read_steady() // _MS
 
     def running_at(self, date: int) -> int:
         """What `running` shows when a date comes, if the wall clock is not set until then."""
@@ -164,7 +165,7 @@ class EngineTime:
 
     def until_running(self, ms: int) -> float | None:
         """Seconds of real waiting until `running` shows that; None when only the clock's owner moves it."""
-        return None if self.is_manual else max(0.0, (ms * _MS - self._steady()) / 1e9)
+        return None if self.is_manual else max(0.0, (ms * _MS - self.read_steady()) / 1e9)
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """

@@ -77,13 +77,13 @@ class Lease:
 
     def done(self, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
         """The work is finished: the entry goes, and what comes `next` is put, both or none. Repeating it is harmless."""
-        if next is None:
-            self._journal.done(self.token, durability=durability)
-            result = None
-        else:
+        if next is not None:
             result = self._journal.done(self.token, next=next, durability=durability)
+            self._is_ended = True
+            return result
+        self._journal.done(self.token, durability=durability)
         self._is_ended = True
-        return result
+        return None
 
     def extend(self, lease: DurationLike | None = None) -> int:
         """Ask for more time, from now on; the new deadline."""

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
+from journal.core.effects import Claim
 from journal.core.keys import UserKey
-from journal.core.rows import PROCESSING, LeaseRow, encode_lease
+from journal.core.rows import PROCESSING, LeaseRow, Row, encode_lease
 from journal.engine.rowsfile import Rows
 
 TRIM_FROM = 1024
@@ -114,6 +115,21 @@ class Leases:
         heappush(deadlines, (held.deadline, token))
         if len(deadlines) > TRIM_FROM:
             self.trim()
+
+    def begin(self, effect: Claim, i: int, row: Row, at: int, home: Rows) -> Held:
+        """The i-th lease of a claim began, on an entry as it is stored; `add`, in one go."""
+        consumer, start, deadline, token, items = effect
+        primary, token, i = row[0], token + i, 4 * i
+        held = self.by_primary[primary] = self.by_token[token] = self.unsaved[primary] = Held(
+            primary, row[8], row[7], row[2], items[i + 2], items[i + 3], start, deadline, token, at, consumer, home
+        )
+        if self.worn:
+            held.is_saved = self.worn.pop(primary, None) is not None
+        deadlines = self._deadlines
+        heappush(deadlines, (deadline, token))
+        if len(deadlines) > TRIM_FROM:
+            self.trim()
+        return held
 
     def extended(self, held: Held) -> None:
         """A lease has another deadline."""

@@ -246,7 +246,10 @@ class Pipeline(Wake):
         if self.is_broken or self.checkpoints.is_hold_due:
             self._attend()
         time = self.time
-        steady, offset = time.steady(), time.offset
+        steady = time.read_steady()  # `time.steady()`, without the call
+        if steady >= time.look_at:
+            time.look_at_wall(steady)
+        offset = time.offset
         if offset != self.offset_seen:
             follow(self, offset)
         now = (steady + offset) // 1_000_000

@@ -24,7 +24,7 @@ from typing import Any
 import msgpack
 
 from journal.core.cursor import base_of
-from journal.core.keys import BEHIND_ALL
+from journal.core.keys import BEHIND_ALL, SLOT_AT
 from journal.engine import parts
 from journal.engine.bucketindex import BucketIndex
 from journal.engine.growth import NAME as GROWTH
@@ -120,6 +120,17 @@ class Rows:
             self.seen.clear()
         if not self.delete(name, db=database):
             raise StoreDamaged(f"{self.file.path}: no {what} row {name.hex()} to remove")
+
+    def remove_entry(self, primary: bytes) -> None:
+        """`must_delete` of an entry and of its key, in one go."""
+        self.is_dirty = True
+        if self.seen:
+            self.seen.clear()
+        delete, slot = self.delete, primary[SLOT_AT:]
+        if not delete(primary, db=self.entries):
+            raise StoreDamaged(f"{self.file.path}: no entries row {primary.hex()} to remove")
+        if not delete(slot, db=self.keys):
+            raise StoreDamaged(f"{self.file.path}: no keys row {slot.hex()} to remove")
 
     def put_sorted(self, database: Any, keys: list[bytes], values: list[bytes]) -> int:
         """Put many rows whose keys ascend; how many are new. Behind all that is there a row costs no search."""

@@ -169,8 +169,7 @@ class State(Stored):
 
     def _remove(self, home: Rows, primary: bytes, owner: bytes) -> None:
         """An entry goes; an heir brings its own keys row (X5)."""
-        home.must_delete(primary, home.entries, "entries")
-        home.must_delete(primary[SLOT_AT:], home.keys, "keys")
+        home.remove_entry(primary)
         if home.index is not None:
             home.index.remove(primary)
         if primary[ORDINAL_AT]:
@@ -199,38 +198,32 @@ class State(Stored):
         return self._begin_lease(effect, 0, row, at, home)
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
-        consumer, start, deadline, token, items = effect
-        primary, _, expiration, _, _, _, _, owner, key, _ = row
-        version, timeouts = items[4 * i + 2], items[4 * i + 3]
-        held = Held(
-            primary, key, owner, expiration, version, timeouts, start, deadline, token + i, at, consumer, home
-        )  # fmt: skip
-        leases = self.leases
-        leases.add(held)
-        if leases.worn:
-            held.is_saved = leases.worn.pop(primary, None) is not None
-        if expiration:
-            home.must_delete(expiration_key(expiration, primary), home.expirations, "expirations")
+        held = self.leases.begin(effect, i, row, at, home)
+        if row[2]:
+            home.must_delete(expiration_key(row[2], row[0]), home.expirations, "expirations")
         return held
 
     def done(self, items: list[Any], at: int) -> None:
         """Leases are finished and their entries gone."""
         leases, finish, lent = self.leases, self.finished.add, self.lent
-        for i in range(0, len(items), 5):
-            primary, token, heir = items[i], items[i + 2], items[i + 3]
+        each = iter(items)
+        for primary, _, token, heir, value in zip(each, each, each, each, each, strict=True):
             finish(token)
             held = leases.by_primary.get(primary)
             if held is None or at < held.home.ahead_at:
-                held = self._lease_of(primary, at + i // 5)
+                held = self._lease_of(primary, at)
+            at += 1
             if held is not None:
-                self._end_lease(held)
+                leases.end(primary)
+                if held.is_saved:
+                    held.home.must_delete(primary, held.home.leases, "leases")
                 if heir is not None or held.owner or primary[ORDINAL_AT]:
                     self.flush()
                     self._remove(held.home, primary, held.owner)
                 elif lent.pop(primary[SLOT_AT:], None) is None:
                     self._remove(held.home, primary, b"")
             if heir is not None:
-                self._inherit(held, heir, items[i + 4])
+                self._inherit(held, heir, value)
 
     def _inherit(self, held: Held | None, primary: bytes, value: bytes) -> None:
         """The entry of a lease is gone; its successor, or the put that came with `done`, takes the slot (life L4, L8)."""

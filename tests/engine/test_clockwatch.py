@@ -155,7 +155,7 @@ def test_readings_that_were_held_up_are_no_step() -> None:
     clock = Slow()
     time = EngineTime(clock)
     clock.is_slow = True
-    time._next_check = 0
+    time.look_at = 0
     for _ in range(10):
         time.now()
     assert time.steps == 0

@@ -8,7 +8,7 @@ import pytest
 
 import journal
 from journal import Delete, Move, Put
-from journal.core.histogram import BUCKETS, Histogram
+from journal.core.histogram import BUCKETS, FRESH_MAX, Histogram
 from journal.core.tally import SAMPLE
 from journal.errors import JournalError, Refused
 from journal.loads import encode_block
@@ -40,6 +40,24 @@ def test_the_bounds_are_powers_of_two() -> None:
     micro = Histogram(per_ms=1000)
     micro.add(3000)
     assert micro.view() == {"count": 1, "sum_ms": 3.0, "buckets": [[4.096, 1]]}
+
+
+def test_many_durations_are_all_in_their_buckets() -> None:
+    """However they come, one by one or many at once, and whenever one looks: each is counted once."""
+    durations = [*range(-3, 3 * FRESH_MAX), 1 << 50]
+    one_by_one, at_once = Histogram(), Histogram()
+    for number, duration in enumerate(durations, 1):
+        one_by_one.add(duration)
+        assert one_by_one.count == number
+    assert len(one_by_one.fresh) <= FRESH_MAX
+    at_once.add_all(durations)
+    expected = [0] * BUCKETS
+    for duration in durations:
+        expected[min(max(0, duration).bit_length(), BUCKETS - 1)] += 1
+    view = one_by_one.view()
+    assert view == at_once.view() == one_by_one.view()
+    assert view["buckets"] == [[1 << i, count] for i, count in enumerate(expected) if count]
+    assert view["sum_ms"] == sum(max(0, duration) for duration in durations)
 
 
 def test_puts_are_counted_by_outcome(pages: journal.Journal) -> None:

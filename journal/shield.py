@@ -19,6 +19,8 @@ W4  What runs under BREAKABLE must bear any exception there, with the locks of t
 W5  Verbs may call verbs: the outermost shield counts. A signal that is noted several times is told once, as the kernel does it.
 W6  What BREAKABLE waits on is a lock or a poll, nothing of `threading` that is written in Python: an Event that is left between two
     steps keeps its inner lock, and the thread that sets it hangs.
+W7  A wait of the main thread ends at least each MISSED_S, and goes on. Python looks for signals, then lets other threads run, and does
+    not look again before it blocks: a signal that comes in between ends no wait. Of 300 that were aimed there, 8 did not.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # without the enums of `signal`, which take longer than all else
 import os
 import threading
-from _thread import allocate_lock, get_ident, interrupt_main
+from _thread import LockType, allocate_lock, get_ident, interrupt_main
 from collections.abc import Callable
 from functools import wraps
+from time import monotonic
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
@@ -41,6 +44,8 @@ LOOK_EACH = 64
 """Whether a program handles any of these is looked at now and then: that takes longer."""
 LOOK_UP_S = 0.1
 """So often one looks up who waits for what cannot be left at any moment."""
+MISSED_S = 1.0
+"""So late a signal may come that Python has missed (W7)."""
 _handler, _handle = _signal.getsignal, _signal.signal
 _DEFAULT = _signal.SIG_DFL
 
@@ -265,6 +270,20 @@ SHIELD = _Shield()
 BREAKABLE = _Breakable()
 
 
+def take(lock: LockType, seconds: float | None = None) -> bool:
+    """Acquire a lock, where nothing is half done (W4): signals are raised here. False when it was not free so long."""
+    if get_ident() != _main:
+        return lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+    end = None if seconds is None else monotonic() + seconds
+    while True:
+        rest = MISSED_S if end is None else min(MISSED_S, max(0.0, end - monotonic()))
+        with BREAKABLE:
+            if lock.acquire(timeout=rest):
+                return True
+        if end is not None and monotonic() >= end:
+            return False
+
+
 class Latch:
     """An event whose waits can be interrupted (W6)."""
 
@@ -290,8 +309,7 @@ class Latch:
     def wait(self, seconds: float | None = None) -> bool:
         """Until it is set, or so long at most; whether it is."""
         try:
-            with BREAKABLE:
-                is_set = self._gate.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+            is_set = take(self._gate, seconds)
         except BaseException:
             self.set()  # it may have been
             raise

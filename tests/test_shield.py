@@ -162,3 +162,27 @@ def test_a_child_that_another_thread_forked_has_its_handlers() -> None:
         [sys.executable, "-c", FORKED], capture_output=True, text=True, env={**os.environ}, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_signal_that_comes_before_the_wait_blocks_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for signals and then lets others run: one that is sent by these is not seen before the thread blocks (W7)."""
+    monkeypatch.setattr(shield, "MISSED_S", 0.05)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+
+    def send() -> None:
+        while not shield._is_open:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        for _ in range(600):  # about 1 in 100 is missed
+            latch = shield.Latch()
+            sender = threading.Thread(target=send)
+            with pytest.raises(KeyboardInterrupt), shield.SHIELD:  # noqa: PT012 - the thread starts while the shield is up
+                sender.start()
+                latch.wait()
+            sender.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert shield.is_down()

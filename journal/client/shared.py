@@ -46,7 +46,7 @@ from journal.net.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.client_state import Asked, ClientConnection, ClientSession, State
 from journal.net.command import Retry
 from journal.net.events import Answered, Ended, Event, Failed, Pushed, Welcomed
-from journal.shield import BREAKABLE, Latch
+from journal.shield import BREAKABLE, Latch, take
 from journal.threads import begin
 
 NEAR_MS = LOOK_S * 2000
@@ -201,10 +201,8 @@ class Shared:
 
     def _follow(self, waiter: Waiter) -> None:
         """Wait until somebody tells, or it is our turn to read."""
-        rest = -1.0 if waiter.by is None else max(0, waiter.by - now_ms() + 1) / 1000
-        with BREAKABLE:
-            is_told = waiter.lock.acquire(timeout=rest)
-        if not is_told:
+        rest = None if waiter.by is None else max(0, waiter.by - now_ms() + 1) / 1000
+        if not take(waiter.lock, rest):
             with self._lock:
                 self._tick(now_ms(), waiter)
 

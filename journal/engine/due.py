@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from journal.core.limits import NEVER
-from journal.shield import BREAKABLE
+from journal.shield import take
 
 
 class Place:
@@ -28,8 +28,7 @@ class Place:
 
     def sleep(self, seconds: float) -> None:
         """Until somebody wakes it, or so long."""
-        with BREAKABLE:
-            self._gate.acquire(timeout=seconds)
+        take(self._gate, seconds)
 
     def wake(self) -> None:
         """Under the lock."""

@@ -123,9 +123,9 @@ class Namespaces(State):
             del self.states[name], self._epochs[name]
 
     def rebuild_order(self) -> None:
-        """After replay."""
-        for state in self.states.values():
-            state.rebuild_order()
+        """After replay, and when the clock was set back."""
+        for name in list(self.states):
+            self.state_of(name).rebuild_order()
 
     def flush(self) -> None:
         """Give LMDB all entries that it does not have yet."""

@@ -72,13 +72,13 @@ def poll(condition: Callable[[], bool], what: str) -> None:
 
 def wait_asleep(thread: threading.Thread) -> None:
     """Return when a worker's thread sleeps in its place (`journal.engine.due`)."""
-    poll(lambda: _stack(thread)[:1] == [("due.py", "sleep")], "the worker does not sleep")
+    poll(lambda: _stack(thread)[:2] == [("shield.py", "take"), ("due.py", "sleep")], "the worker does not sleep")
 
 
 def wait_waiting(thread: threading.Thread) -> None:
     """Return when a thread waits where it can be interrupted: a worker in its place, a feed for news."""
     poll(
-        lambda: _stack(thread)[:1] in ([("due.py", "sleep")], [("shield.py", "wait")]) and shield._is_open,
+        lambda: _stack(thread)[:1] == [("shield.py", "take")] and shield._is_open,
         "the thread does not wait",
     )
 

@@ -9,17 +9,16 @@ What stands on the engine is imported when it is first used: who only connects t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from journal.client.store import connect
-from journal.core.blocks import Block
 from journal.core.buckets import Range
-from journal.core.cursor import Cursor
-from journal.core.events import Event
-from journal.core.forecast import Forecast
-from journal.core.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.entry.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
+from journal.core.forecast.forecast import Forecast
+from journal.core.log.cursor import Cursor
+from journal.core.log.events import Event
 from journal.core.retry import Retry
-from journal.core.schema import Schema
-from journal.core.schema_field import Field
-from journal.core.views import (
+from journal.core.schema.field import Field
+from journal.core.schema.schema import Schema
+from journal.core.snapshot_blocks import Block
+from journal.core.values import (
     Backup,
     Buried,
     BuriedPage,
@@ -70,17 +69,18 @@ from journal.errors import (
     VersionMismatch,
     VersionUnsupported,
 )
+from journal.net.client.connect import connect
 
 if TYPE_CHECKING:
     from journal._open import open
-    from journal.engine.feed import Feed
+    from journal.engine.feed.feed import Feed
     from journal.engine.journal import Journal
-    from journal.engine.lease import Lease
-    from journal.engine.merged_journals import MergedJournals
-    from journal.engine.readlog import LogRecord, read_log
+    from journal.engine.log.read_log import LogRecord, read_log
+    from journal.engine.merged.backend import MergedJournals
     from journal.engine.restore import restore
-    from journal.engine.snapshot import Snapshot, SnapshotPart
+    from journal.engine.snapshots.snapshot import Snapshot, SnapshotPart
     from journal.engine.store import Store
+    from journal.engine.work.lease import Lease
     from journal.roles.consumer import Consumer
     from journal.roles.producer import Producer, Published
 
@@ -169,18 +169,18 @@ __all__ = [
 
 _LATER = {
     "Consumer": "journal.roles.consumer",
-    "Feed": "journal.engine.feed",
+    "Feed": "journal.engine.feed.feed",
     "Journal": "journal.engine.journal",
-    "Lease": "journal.engine.lease",
-    "LogRecord": "journal.engine.readlog",
-    "MergedJournals": "journal.engine.merged_journals",
+    "Lease": "journal.engine.work.lease",
+    "LogRecord": "journal.engine.log.read_log",
+    "MergedJournals": "journal.engine.merged.backend",
     "Producer": "journal.roles.producer",
     "Published": "journal.roles.producer",
-    "Snapshot": "journal.engine.snapshot",
-    "SnapshotPart": "journal.engine.snapshot",
+    "Snapshot": "journal.engine.snapshots.snapshot",
+    "SnapshotPart": "journal.engine.snapshots.snapshot",
     "Store": "journal.engine.store",
     "open": "journal._open",
-    "read_log": "journal.engine.readlog",
+    "read_log": "journal.engine.log.read_log",
     "restore": "journal.engine.restore",
 }
 """What is imported when it is first used, and from where."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from journal.core.times import DurationLike
-from journal.engine.lmdbfile import MAP_BYTES
+from journal.engine.files.lmdb import MAP_BYTES
 from journal.engine.store import Store, open_store
 from journal.shield import SHIELD
 

@@ -12,11 +12,11 @@ import os
 from types import TracebackType
 from typing import Self
 
-from journal.core.loadblocks import LoadRow as LoadRow
-from journal.core.loadblocks import PartEncoder
-from journal.core.loadblocks import decode_block as decode_block
-from journal.core.loadblocks import encode_block as encode_block
-from journal.core.loadblocks import encode_columns as encode_columns
+from journal.core.loads.blocks import LoadRow as LoadRow
+from journal.core.loads.blocks import PartEncoder
+from journal.core.loads.blocks import decode_block as decode_block
+from journal.core.loads.blocks import encode_block as encode_block
+from journal.core.loads.blocks import encode_columns as encode_columns
 from journal.errors import Invalid, StorageError, StoreFull
 from journal.shield import shielded
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import journal
-from journal.net.line import parse_line
+from journal.net.wire.line import parse_line
 
 BACKENDS = ("backend-1", "backend-2")
 JOURNAL = "mails"

@@ -7,12 +7,12 @@ Spark for journals: read, export, load and stream them in bulk.
 It stands on journal's public API; journal never imports it. Importing it brings in no Spark: that happens with the first call.
 """
 
-from spark_export.export import export, manifest_of
-from spark_export.load import LoadResult, load
-from spark_export.manifest import Manifest
-from spark_export.session import register, session
-from spark_export.shared import SharedSnapshot, snapshot
-from spark_export.timelines import same_timeline
+from spark_export.api.export import export, manifest_of
+from spark_export.api.load import LoadResult, load
+from spark_export.api.session import register, session
+from spark_export.columns.timelines import same_timeline
+from spark_export.exports.manifest import Manifest
+from spark_export.snapshots.shared import SharedSnapshot, snapshot
 
 __all__ = [
     "LoadResult",

@@ -13,11 +13,11 @@ import pytest
 
 import journal
 from journal import shield
-from journal.client.feed import RemoteFeed
-from journal.client.link import Link
-from journal.client.subscription import RemoteSubscription
-from journal.engine.merged_journals import MergedJournals
-from journal.engine.snapshot import Snapshot
+from journal.engine.merged.backend import MergedJournals
+from journal.engine.snapshots.snapshot import Snapshot
+from journal.net.client.connection.link import Link
+from journal.net.client.feed import RemoteFeed
+from journal.net.client.subscription import RemoteSubscription
 
 WHOLE = (
     journal.Store,

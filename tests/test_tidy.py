@@ -24,15 +24,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # The parts of the wire that have no socket: bytes and times in, bytes and events out.
-WIRE: tuple[str, ...] = tuple(
-    f"journal.net.{part}"
-    for part in (
-        *("shown", "limits", "message", "line", "codes", "frames", "parameters", "values"),
-        *("command", "control", "verbs", "commands", "document", "auth", "tokens"),
-        *("sessions", "subscriptions", "handshake", "events", "stream", "linewise"),
-        *("answering", "server_state", "client_state", "listen", "watch"),
-    )
-)
+WIRE: tuple[str, ...] = ("journal.net.wire",)
 
 # From the ground up. A module may import from its own row and from the rows above it in this table, which lie below it in
 # the building. The longest name that fits decides. `journal` alone is the public face, the package's __init__.
@@ -40,23 +32,20 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.errors",),
     ("journal.shield", "journal.threads"),
     ("journal.core",),
+    ("journal.api",),
     WIRE,
     ("journal.loads",),
     ("journal.engine",),
     ("journal.roles",),
     ("journal.net",),
-    ("journal.client",),
+    ("journal.net.client",),
     (
         "journal",
         "journal._open",
-        "journal._runner",
         "journal.aio",
-        "journal.aio_iterated",
-        "journal.aio_loads",
-        "journal.aio_roles",
         "journal.testing",
     ),
-    ("journal.cli", "journal.daemon", "journal.ops", "journal.__main__"),
+    ("journal.cli", "journal.net.server", "journal.ops", "journal.__main__"),
     ("spark_export",),
     ("pyspark_journal",),
 )
@@ -65,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 UPWARD: dict[tuple[str, str], str] = {
     (
         "journal.engine.store",
-        "journal.daemon.server",
+        "journal.net.server.server",
     ): "store.serve() is the daemon's way in; imported when it is called",
 }
 
@@ -73,9 +62,9 @@ UPWARD: dict[tuple[str, str], str] = {
 UNREACHABLE: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("journal.net", ("journal.net.server",), "journal.engine", "a client is installed where there is no lmdb"),
     ("journal.net", ("journal.net.server",), "lmdb", "a client is installed where there is no lmdb"),
-    ("journal.client", (), "journal.engine", "a client is installed where there is no lmdb"),
-    ("journal.client", (), "journal.roles", "a client is installed where there is no lmdb"),
-    ("journal.client", (), "lmdb", "a client is installed where there is no lmdb"),
+    ("journal.net.client", (), "journal.engine", "a client is installed where there is no lmdb"),
+    ("journal.net.client", (), "journal.roles", "a client is installed where there is no lmdb"),
+    ("journal.net.client", (), "lmdb", "a client is installed where there is no lmdb"),
     ("journal", (), "spark_export", "the exporter stands on the library, never the other way round"),
 )
 
@@ -187,7 +176,7 @@ def _imports(module: ast.Module, package: str) -> Iterator[tuple[int, str]]:
                 above = above[: len(above) - node.level + 1]
                 base = ".".join([*above, base] if base else above)
             for alias in node.names:
-                # `from journal.core import keys` imports a module, `from journal.core.keys import Key` a name of one.
+                # `from journal.core import keys` imports a module, `from journal.core.entry.keys import Key` a name of one.
                 inner = f"{base}.{alias.name}"
                 yield node.lineno, inner if inner in modules() else base
 

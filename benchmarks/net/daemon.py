@@ -28,7 +28,7 @@ class Daemon:
 
 
 def main() -> None:
-    from journal.daemon.server import Server
+    from journal.net.server.server import Server
 
     path, durability = sys.argv[1:]
     with journal.open(path, durability=durability) as store:

@@ -19,7 +19,7 @@ from collections import deque
 import journal
 from benchmarks.net.child import answer
 from benchmarks.ours import JOURNAL
-from journal.client.call import as_it_is, call
+from journal.net.client.calls.call import as_it_is, call
 
 LEAD_MS = 500
 """From the first put to the first date."""

@@ -20,7 +20,7 @@ from benchmarks.measure import DATA, Contender, interleave, say
 from benchmarks.ours import JOURNAL, load
 from benchmarks.plan import Plan
 from benchmarks.table import Row
-from journal.core.record import HEAD, HEAD_BYTES
+from journal.core.log.record import HEAD, HEAD_BYTES
 
 READ_ROUNDS = 5
 ACK_EVERY = 100

@@ -19,7 +19,7 @@ from benchmarks.plan import Plan
 from benchmarks.rows.load import load
 from benchmarks.table import Row
 from journal.core.buckets import bucket_of
-from journal.core.keys import murmur
+from journal.core.entry.keys import murmur
 
 BUCKETS = 500
 OWN = journal.Range(200, 300)

@@ -122,8 +122,8 @@ class Constant:
 
 def batches(shot: Any, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The entries of a snapshot as Arrow, in this process."""
-    from spark_export.columns import Rows, Shaper
-    from spark_export.layout import layout
+    from spark_export.columns.entry_batches import Rows, Shaper
+    from spark_export.columns.layout import layout
 
     rows = Rows(taken=shot.taken)
     shaper = Shaper(arrow, layout(None, "msgpack"), rows, data=None, decode="msgpack")

@@ -21,33 +21,12 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import journal
-from journal.cli import (
-    backup,
-    bury,
-    check,
-    claim,
-    compact,
-    done,
-    drop,
-    feed,
-    flags,
-    forecast,
-    generations,
-    log,
-    ls,
-    pause,
-    peek,
-    put,
-    release,
-    restore,
-    resume,
-    retry,
-    rotate,
-    serve,
-    stat,
-    tokens,
-)
+from journal.cli import feed, forecast, log, serve, tokens
 from journal.cli.common import STORE_HELP
+from journal.cli.entries import ls, peek, put
+from journal.cli.journals import compact, generations, pause, resume, rotate
+from journal.cli.leases import bury, claim, done, release, retry
+from journal.cli.store import backup, check, drop, flags, restore, stat
 from journal.errors import Invalid, JournalError
 
 COMMANDS = (

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import journal
-from journal.client.finding import daemon_of
-from journal.client.journal import RemoteJournal
-from journal.client.lease import RemoteLease
-from journal.client.merged import RemoteMergedJournals
-from journal.client.store import RemoteStore
-from journal.core.keys import UserKey
+from journal.core.entry.keys import UserKey
 from journal.core.settings import MERGED
-from journal.engine.files import announced
+from journal.engine.files.posix import announced
 from journal.errors import ConnectionLost, Invalid, NotFound, StorageError, StoreLocked
+from journal.net.client.connect import RemoteStore
+from journal.net.client.connection.discovery import daemon_of
+from journal.net.client.journal import RemoteJournal
+from journal.net.client.lease import RemoteLease
+from journal.net.client.merged import RemoteMergedJournals
 from journal.net.tls import client_context
 
 AnyStore: TypeAlias = "journal.Store | RemoteStore"  # as texts: looking at them would need lmdb (C2)

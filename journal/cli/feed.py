@@ -13,7 +13,7 @@ from typing import Any
 import journal
 from journal.cli.common import STORE_HELP, AnyLog, date, log_argument, open_existing, open_log, show
 from journal.cli.log import place
-from journal.engine.consumers import FeedView
+from journal.engine.feed.consumers import FeedView
 from journal.errors import NotFound, Refused
 
 

@@ -10,8 +10,8 @@ import argparse
 from typing import Any
 
 from journal.cli.common import date, journal_argument, open_existing, open_journal, show, when
-from journal.core.forecast import Forecast
-from journal.core.scaling import Scaling
+from journal.core.forecast.forecast import Forecast
+from journal.core.forecast.scaling import Scaling
 from journal.errors import Invalid
 
 

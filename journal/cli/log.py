@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import journal
 from journal.cli.common import date, show
-from journal.core.cursor import Cursor
-from journal.core.effects import SKIP, Skip
-from journal.core.events import MODES, OPS, Event, events_of
-from journal.core.record import Record
+from journal.core.entry.effects import SKIP, Skip
+from journal.core.log.cursor import Cursor
+from journal.core.log.events import MODES, OPS, Event, events_of
+from journal.core.log.record import Record
 from journal.core.settings import MERGED
-from journal.engine.foreign import Found, LogFiles
+from journal.engine.log.external import Found, LogFiles
 from journal.errors import CursorUnavailable, Invalid, LogDamaged, NotFound, StorageError
 
 _GENERATION = re.compile(r"[0-9]{6,}")

@@ -23,19 +23,19 @@ from typing import Any
 import journal
 from journal.cli.common import show
 from journal.core.times import duration_ms
-from journal.daemon.addresses import checked_binds, parse_tcp
-from journal.daemon.logs import FORMATS, LEVELS, logged
-from journal.daemon.notify import Notify
-from journal.daemon.process import PidFile, Process, make_room, map_large_blocks, signals_held
-from journal.daemon.tokenfile import read_tokens
-from journal.daemon.unixsocket import checked_path
-from journal.engine.files import SOCKET, TOKENS
-from journal.engine.levels import LEVELS as DURABILITIES
+from journal.engine.files.posix import SOCKET, TOKENS
+from journal.engine.log.durability import LEVELS as DURABILITIES
 from journal.errors import Invalid, JournalError
-from journal.net.limits import Limits
-from journal.net.sessions import ANSWERS_MAX
+from journal.net.server.runtime.addresses import checked_binds, parse_tcp
+from journal.net.server.runtime.log_format import FORMATS, LEVELS, logged
+from journal.net.server.runtime.process import PidFile, Process, make_room, map_large_blocks, signals_held
+from journal.net.server.runtime.systemd import Notify
+from journal.net.server.runtime.token_file import read_tokens
+from journal.net.server.runtime.unix_socket import checked_path
 from journal.net.tls import TlsFiles, reload_context, server_context
-from journal.net.tokens import Token
+from journal.net.wire.limits import Limits
+from journal.net.wire.sessions import ANSWERS_MAX
+from journal.net.wire.tokens import Token
 
 log = logging.getLogger("journal.daemon")
 
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> None:
-    from journal.daemon.server import Server  # here: no other command needs it, and all of them load this module
+    from journal.net.server.server import Server  # here: no other command needs it, and all of them load this module
 
     limits, tls_files = _limits(args), _tls_files(args)
     tls = None if tls_files is None else server_context(tls_files)

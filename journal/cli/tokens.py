@@ -11,8 +11,8 @@ import argparse
 from typing import Any
 
 from journal.cli.common import show
-from journal.daemon.tokenfile import add_token, list_tokens, remove_token, token_path
-from journal.net.auth import Grant
+from journal.net.server.runtime.token_file import add_token, list_tokens, remove_token, token_path
+from journal.net.wire.auth import Grant
 
 
 def arguments(sub: argparse.ArgumentParser, verb: str) -> None:

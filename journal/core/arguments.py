@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TypeVar
 
-from journal.core.cursor import Cursor
-from journal.core.events import Event
-from journal.core.keys import PRIMARY_BYTES, UserKey
+from journal.core.entry.keys import PRIMARY_BYTES, UserKey
 from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX
+from journal.core.log.cursor import Cursor
+from journal.core.log.events import Event
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 

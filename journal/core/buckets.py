@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct
 
-from journal.core.keys import SLOT_BYTES
+from journal.core.entry.keys import SLOT_BYTES
 from journal.errors import Invalid
 
 BUCKETS_DEFAULT = 1024

@@ -15,7 +15,7 @@ GROUP_MAX = 100_000
 LOAD_BYTES_MAX = 1 << 30
 """What the rows of one load take in its record, which must fit into memory some times over, in a file and in the map."""
 LOAD_NAMES_MAX = 1024
-"""Names of loads whose last number is remembered (`once`); the ones that were used longest ago go first."""
+"""Names of loads whose last number is remembered (`load_numbers`); the ones that were used longest ago go first."""
 LOAD_NAME_BYTES_MAX = 255
 LOAD_REJECTS_MAX = 4096
 """A load that has more wrong rows is refused as a whole: the list of those that were left out is always complete."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from journal.core import limits
 from journal.core.buckets import BUCKETS_DEFAULT, check_buckets
-from journal.core.merge import PRESETS
+from journal.core.entry.merge import PRESETS
 from journal.core.periods import PERIODS
-from journal.core.schema import Schema
+from journal.core.schema.schema import Schema
 from journal.core.times import duration_ms
 from journal.errors import Invalid
 

@@ -21,11 +21,11 @@ from journal.core.arguments import selectable as selectable
 from journal.core.arguments import status_of as status_of
 from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range
-from journal.core.keys import UserKey, key_bytes, primary_key
-from journal.core.life import Found
+from journal.core.entry.keys import UserKey, key_bytes, primary_key
+from journal.core.entry.rows import Row
+from journal.core.lifecycle import Found
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX
-from journal.core.rows import Row
-from journal.core.schema import Schema
+from journal.core.schema.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
@@ -135,7 +135,7 @@ def dates_of(want: Wanted, now: int) -> tuple[int, int, int]:
 
 
 def row_of(want: Wanted, found: Found, now: int, offset: int) -> Row:
-    """The row that a put asks for, onto what is stored of its key. One that has its date from the engine is never too old (life L5)."""
+    """The row that a put asks for, onto what its key has. One that has its date from the engine is never too old (lifecycle L5)."""
     insertion, accepted, date = dates_of(want, now)
     last = found.successor or found.row
     if want.insertion is None and last is not None and last.accepted > accepted:

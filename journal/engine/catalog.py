@@ -4,7 +4,7 @@ The catalog: what a store knows of its journals, and how often it was opened.
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
                           "meta":     "opening", "format" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
                                       "identity" -> crc u32, msgpack text: of this store and no other
-                                      "dropped:<name>", "forgotten": former lives (journal.engine.lives)
+                                      "dropped:<name>", "forgotten": former lives (journal.engine.former_names)
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
@@ -26,11 +26,11 @@ from zlib import crc32
 import msgpack
 
 from journal.core.settings import MERGED, Settings, from_map, to_map
-from journal.engine import lives
-from journal.engine.files import make_directory
-from journal.engine.generations import Kept
-from journal.engine.lives import Life
-from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, create, translate
+from journal.engine import former_names
+from journal.engine.files.lmdb import LmdbError, LmdbFile, check_before_open, create, translate
+from journal.engine.files.posix import make_directory
+from journal.engine.former_names import Life
+from journal.engine.generations.generations import Kept
 from journal.errors import NotFound, StorageError, StoreDamaged, StoreFailed
 
 FORMAT = 2
@@ -130,21 +130,21 @@ class Catalog:
 
     def former(self, name: str) -> Life:
         """Up to where the names of generations are used up, for a journal that is declared under this name."""
-        kept = self._read(b"meta", lives.row_of(name), None)
+        kept = self._read(b"meta", former_names.row_of(name), None)
         return self._forgotten() if kept is None else Life(*kept)
 
     def _forgotten(self) -> Life:
         """What is to be assumed of a name that is not remembered."""
-        return Life(*self._read(b"meta", lives.FORGOTTEN, Life()))
+        return Life(*self._read(b"meta", former_names.FORGOTTEN, Life()))
 
     def _lives(self) -> dict[str, Life]:
         cursor = self._file.txn.cursor(db=self._file.databases[b"meta"])
         found: dict[str, Life] = {}
-        if cursor.set_range(lives.PREFIX):
+        if cursor.set_range(former_names.PREFIX):
             for key, value in cursor.iternext():
-                if not key.startswith(lives.PREFIX):
+                if not key.startswith(former_names.PREFIX):
                     break
-                found[key[len(lives.PREFIX) :].decode()] = Life(*self._decode(bytes(key), value))
+                found[key[len(former_names.PREFIX) :].decode()] = Life(*self._decode(bytes(key), value))
         return found
 
     def _remember_life(self, name: str) -> None:
@@ -153,20 +153,20 @@ class Catalog:
         assert listed is not None
         shared = self.get(MERGED) if listed.settings.merged else listed
         assert shared is not None
-        ended = lives.ended(self.former(name), shared.generations[-1].order, is_merged=listed.settings.merged)
+        ended = former_names.ended(self.former(name), shared.generations[-1].order, is_merged=listed.settings.merged)
         known = self._lives()
-        kept, forgotten = lives.remembered(known, name, ended, self._forgotten())
+        kept, forgotten = former_names.remembered(known, name, ended, self._forgotten())
         for gone in known.keys() - kept.keys():
-            self._file.txn.delete(lives.row_of(gone), db=self._file.databases[b"meta"])
-        self._put(b"meta", lives.row_of(name), kept[name])
-        self._put(b"meta", lives.FORGOTTEN, forgotten)
+            self._file.txn.delete(former_names.row_of(gone), db=self._file.databases[b"meta"])
+        self._put(b"meta", former_names.row_of(name), kept[name])
+        self._put(b"meta", former_names.FORGOTTEN, forgotten)
 
     def check(self) -> list[str]:
         """What is wrong with former lives: cursors of one must be none of a journal that has its name now."""
         found = []
         for name, life in self._lives().items():
             listed = self.get(name)
-            if listed is not None and listed.generations[0].order <= lives.bound(
+            if listed is not None and listed.generations[0].order <= former_names.bound(
                 life, is_merged=listed.settings.merged
             ):
                 found.append(

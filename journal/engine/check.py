@@ -12,24 +12,24 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from journal.core import effects as fx
 from journal.core.buckets import bucket_of
-from journal.core.cursor import base_of, cursor_of
-from journal.core.events import events_of
-from journal.core.keys import SLOT_AT, UserKey, expiration_key, grave_key, key_bytes, murmur, owner_key
-from journal.core.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
-from journal.engine.foreign import LogFiles
-from journal.engine.generations import Kept
-from journal.engine.lmdbfile import LmdbFile
-from journal.engine.look import Look
-from journal.engine.merged import Merging
-from journal.engine.namespaces import OWN, Namespaces
+from journal.core.entry import effects as fx
+from journal.core.entry.keys import SLOT_AT, UserKey, expiration_key, grave_key, key_bytes, murmur, owner_key
+from journal.core.entry.rows import PROCESSING, Row, decode_buried, decode_entry, decode_lease, decode_successor
+from journal.core.log.cursor import base_of, cursor_of
+from journal.core.log.events import events_of
+from journal.engine.files.lmdb import LmdbFile
+from journal.engine.generations.generations import Kept
+from journal.engine.log.external import LogFiles
+from journal.engine.log.reader import Place, Reader, list_segments
+from journal.engine.merged.rows import unprefixed
+from journal.engine.merged.sequence import Merging
+from journal.engine.merged.states import OWN, Namespaces
 from journal.engine.pipeline import Pipeline
-from journal.engine.prefixed import unprefixed
-from journal.engine.ranges import Ranges
-from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place, Reader, list_segments
-from journal.engine.state import State
+from journal.engine.readonly import Look
+from journal.engine.state.apply import State
+from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.range_orders import Ranges
 from journal.errors import StorageError
 
 REPLAY_BYTES_MAX = 32 << 20
@@ -83,7 +83,7 @@ def _states(p: Pipeline) -> Iterator[tuple[str, State]]:
 
 
 def _nobodys(p: Merging) -> Iterator[str]:
-    """Rows and counts of shared files (prefixed B1, namespaces M1)."""
+    """Rows and counts of shared files (rows B1, states M1)."""
     for name in p.state.names():
         if name != OWN and name not in p.known:
             yield f"there are rows of {name!r}, which is no journal of the store"
@@ -95,7 +95,7 @@ def _nobodys(p: Merging) -> Iterator[str]:
 
 
 def _rows(state: State) -> Iterator[str]:
-    """Each index against the entries (state X1, X2, X3)."""
+    """Each index against the entries (reader X1, X2, X3)."""
     keys, expirations, owners = {}, set(), set()
     collisions = 0
     for primary, value in state.rows(b"entries"):
@@ -205,7 +205,7 @@ def _memory(state: State, now: int) -> Iterator[str]:
 
 
 def _buckets(rows: Rows) -> Iterator[str]:
-    """The index by bucket (bucketindex Y1)."""
+    """The index by bucket (bucket_index Y1)."""
     index = rows.index
     expected = set() if index is None else {index.key(p) for p, _ in rows.all(rows.entries) if p < index.upto}
     yield from _differ(
@@ -214,7 +214,7 @@ def _buckets(rows: Rows) -> Iterator[str]:
 
 
 def _ranges(state: State, now: int) -> Iterator[str]:
-    """Every waiting entry is found by the orders of the ranges in use (inrange J1)."""
+    """Every waiting entry is found by the orders of the ranges in use (range_order J1)."""
     ranges = state.order
     if not isinstance(ranges, Ranges):
         return
@@ -231,7 +231,7 @@ def _ranges(state: State, now: int) -> Iterator[str]:
 
 
 def _generations(p: Pipeline) -> Iterator[str]:
-    """The list of generations against the files and what is open (generations U2, stored X1)."""
+    """The list of generations against the files and what is open (generations U2, reader X1)."""
     kept = p.generations.kept
     orders = [k.order for k in kept]
     if orders != sorted(set(orders)) or [k.last is None for k in kept] != [False] * (len(kept) - 1) + [True]:
@@ -247,7 +247,7 @@ def _generations(p: Pipeline) -> Iterator[str]:
 
 
 def _homes(state: State) -> Iterator[str]:
-    """What is said of single generations (stored X1)."""
+    """What is said of single generations (reader X1)."""
     for held in state.leases.by_primary.values():
         if held.home.get(held.primary, db=held.home.entries) is None:
             yield f"generations: the entry of lease {held.token} is not in generation {held.home.order}"
@@ -307,7 +307,7 @@ def _closed_log(p: Pipeline, k: Kept) -> str | None:
 
 
 def _compacted(p: Pipeline) -> Iterator[str]:
-    """A log that is kept for those who come later has what decided the data of each entry (latest D1)."""
+    """A log that is kept for those who come later has what decided the data of each entry (compaction_rule D1)."""
     try:
         yield from _undecided(p)
     except (StorageError, IndexError) as e:
@@ -369,7 +369,7 @@ def _as_stored(state: State, name: bytes) -> dict[bytes, object]:
 
 
 def _leases_now(state: State, name: bytes) -> dict[bytes, object]:
-    """The leases by the clock of now: rows have the dates of their `at`, and when a row is written anew differs (wallclock D2)."""
+    """The leases by the clock of now: rows have the dates of their `at`, and when a row is written anew differs (clock_steps D2)."""
     found: dict[bytes, object] = {}
     for key, value in state.rows(name):
         lease = decode_lease(unprefixed(key) if isinstance(state, Namespaces) else key, value)

@@ -25,12 +25,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from journal.core.cursor import base_of
-from journal.engine import parts
-from journal.engine.lmdbfile import ROOM_BYTES
-from journal.engine.log import ROLL_BYTES
-from journal.engine.segments import Place
-from journal.engine.wallclock import stamp_of
+from journal.core.log.cursor import base_of
+from journal.engine.files.lmdb import ROOM_BYTES
+from journal.engine.log.reader import Place
+from journal.engine.log.writer import ROLL_BYTES
+from journal.engine.state import commit_parts
+from journal.engine.state.clock_steps import stamp_of
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Checkpoints:
     def commit(self, then: Callable[[], None] = lambda: None) -> None:
         """Sync the log and commit the rows, and do what must come next before anybody else works. On the keeper."""
         p = self._p
-        # Most of the log is synced before callers are held up, and the last commit (lmdbfile D5); what comes meanwhile is little.
+        # Most of the log is synced before callers are held up, and the last commit (lmdb D5); what comes meanwhile is little.
         p.commit.sync_now()
         if p.trouble is not None:
             raise p.trouble
@@ -261,7 +261,7 @@ class Checkpoints:
         if p.state.older:
             p.generations.note_moves()
         p.state.keep(p.order, applied, stamp_of(p))
-        p.state.active.keep_parts(p.state.older, parts.tail_of(p.log))
+        p.state.active.keep_parts(p.state.older, commit_parts.tail_of(p.log))
         try:
             for rows in p.state.older:
                 if rows.is_dirty:

@@ -10,37 +10,37 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from journal.core import effects as fx
 from journal.core.buckets import Range
-from journal.core.cursor import Cursor, base_of, cursor_of
-from journal.core.keys import UserKey, key_bytes
+from journal.core.entry import effects as fx
+from journal.core.entry.keys import UserKey, key_bytes
+from journal.core.entry.rows import Row
 from journal.core.limits import FLAG_BYTES_MAX
-from journal.core.rows import Row
-from journal.core.schema import Schema
+from journal.core.log.cursor import Cursor, base_of, cursor_of
+from journal.core.schema.schema import Schema
 from journal.core.settings import Settings
 from journal.core.times import DateLike
-from journal.core.views import PAUSED, Entry, entry_of
+from journal.core.values import PAUSED, Entry, entry_of
 from journal.engine.arguments import consumer_name, date_range, name_text, reason_text, status_of
-from journal.engine.burials import Burials
-from journal.engine.flags import pause_in
-from journal.engine.following import Following
-from journal.engine.ground import Ground
-from journal.engine.lease import Lease
-from journal.engine.loading import Loading
-from journal.engine.look import Look
-from journal.engine.namespaces import OWN, Namespaces
-from journal.engine.outlook import oldest_due
-from journal.engine.peers import FLAG as DRIFT
-from journal.engine.peers import Peers
-from journal.engine.picking import Picking
+from journal.engine.backend import Ground
+from journal.engine.loads.load import Loading
+from journal.engine.loads.staging import Staging
+from journal.engine.merged.states import OWN, Namespaces
 from journal.engine.pipeline import Pipeline
-from journal.engine.producing import Producing
-from journal.engine.reading import Reading
-from journal.engine.reads import Reads
-from journal.engine.rotating import Rotating
-from journal.engine.staging import Staging
-from journal.engine.timers import Timers
-from journal.engine.worker import Working
+from journal.engine.read.burials import Burials
+from journal.engine.read.feeds import Following
+from journal.engine.read.generations import Rotating
+from journal.engine.read.queries import Reading
+from journal.engine.read.scan import Reads
+from journal.engine.readonly import Look
+from journal.engine.runtime.clock_drift import FLAG as DRIFT
+from journal.engine.runtime.clock_drift import Peers
+from journal.engine.state.flags import pause_in
+from journal.engine.work.key_claim import Picking
+from journal.engine.work.lease import Lease
+from journal.engine.work.outlook import oldest_due
+from journal.engine.work.put import Producing
+from journal.engine.work.timers import Timers
+from journal.engine.work.worker import Working
 from journal.errors import Invalid, NotFound, Refused
 from journal.shield import exposed, shield_down, shield_up, shielded
 
@@ -82,7 +82,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         return self._p.time.now()
 
     def _ground(self) -> Ground:
-        """What a role stands on (journal.roles.ground)."""
+        """What a role stands on (journal.api.backend)."""
         return Ground(self)
 
     def __repr__(self) -> str:

@@ -19,32 +19,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from journal.core.cursor import base_of
-from journal.core.effects import Effect, Packed
+from journal.core.counters import Tally
+from journal.core.entry.effects import Effect, Packed
+from journal.core.log.cursor import base_of
 from journal.core.settings import Settings
-from journal.core.tally import Tally
-from journal.engine import parts
 from journal.engine.arguments import ENTRY_OVERHEAD_MAX
 from journal.engine.checkpoints import Checkpoints
-from journal.engine.clock import EngineTime
-from journal.engine.commit import GroupCommit, Kind, NotHere
-from journal.engine.compaction import Compaction
-from journal.engine.consumers import Consumers
-from journal.engine.deferred import deferred
-from journal.engine.due import Due
-from journal.engine.files import storage_error
-from journal.engine.generations import Generations, Kept
-from journal.engine.keeper import Alarm, Keeper
-from journal.engine.levels import FULL, NONE, OS, level_named
-from journal.engine.lmdbfile import LmdbError, LmdbFile, check_before_open, digest_of, translate
-from journal.engine.log import Log
-from journal.engine.olds import encoder_of
-from journal.engine.retention import Retention
-from journal.engine.rowsfile import DATABASES, Rows
-from journal.engine.segments import Place, Reader, segment_path
-from journal.engine.state import State
-from journal.engine.wake import RETRY_S, Wake
-from journal.engine.wallclock import follow, resume
+from journal.engine.feed.consumers import Consumers
+from journal.engine.files.lmdb import LmdbError, LmdbFile, check_before_open, digest_of, translate
+from journal.engine.files.posix import storage_error
+from journal.engine.generations.generations import Generations, Kept
+from journal.engine.log.compaction import Compaction
+from journal.engine.log.deferred_syncs import deferred
+from journal.engine.log.durability import FULL, NONE, OS, level_named
+from journal.engine.log.group_commit import GroupCommit, Kind, NotHere
+from journal.engine.log.reader import Place, Reader, segment_path
+from journal.engine.log.retention import Retention
+from journal.engine.log.writer import Log
+from journal.engine.runtime.background import Alarm, Keeper
+from journal.engine.runtime.clock import EngineTime
+from journal.engine.runtime.timer_alarm import RETRY_S, Wake
+from journal.engine.runtime.wakeups import Due
+from journal.engine.state import commit_parts
+from journal.engine.state.apply import State
+from journal.engine.state.clock_steps import follow, resume
+from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.old_values import encoder_of
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 from journal.shield import Latch
 
@@ -133,10 +133,10 @@ class Pipeline(Wake):
                 path = self.directory(order) / "rows.mdb"
                 check_before_open(path, digests.get(order), is_deep=is_deep)
                 opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self.map_bytes), order))
-            parts.check(opened, self.log.directory)
+            commit_parts.check(opened, self.log.directory)
             self.state = self._state_over(opened)
             applied, end = self._replay()
-            parts.check_end(opened, self.log.base + end.offset)
+            commit_parts.check_end(opened, self.log.base + end.offset)
             self.log.open_at(end, applied, is_clean=all(digests.get(rows.order) is not None for rows in opened))
             self.consumers.load()
         except BaseException:
@@ -240,7 +240,7 @@ class Pipeline(Wake):
         return now
 
     def enter_unflushed(self) -> int:
-        """The same for put, claim and done, which can do with entries that LMDB does not have yet (stored X5)."""
+        """The same for put, claim and done, which can do with entries that LMDB does not have yet (reader X5)."""
         if self.trouble is not None:
             raise self.trouble
         if self.is_broken or self.checkpoints.is_hold_due:

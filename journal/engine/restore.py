@@ -18,11 +18,11 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from journal.core.views import Backup
-from journal.engine import manifest as manifests
+from journal.core.values import Backup
+from journal.engine.backups import manifest as manifests
+from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
-from journal.engine.files import remove_tree, storage_error, sync_directory
-from journal.engine.manifest import STORE, Manifest, copy_bytes, is_whole
+from journal.engine.files.posix import remove_tree, storage_error, sync_directory
 from journal.engine.store import Store, open_store
 from journal.errors import Invalid, StoreDamaged
 

@@ -30,33 +30,33 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgpack
 
-from journal.core.drift import Drifts
+from journal.core.clock_drift import Drifts
 from journal.core.settings import MERGED, check_name
 from journal.core.times import DurationLike, duration_ms
-from journal.core.views import Flag
+from journal.core.values import Flag
 from journal.engine import check as checks
-from journal.engine import lmdbfile
-from journal.engine.backups import Backups
+from journal.engine.backups.backup import Backups
 from journal.engine.catalog import Catalog
-from journal.engine.clock import EngineTime, as_clock
-from journal.engine.dropping import clear_step, finish
-from journal.engine.files import OwnerLock, storage_error
+from journal.engine.files import lmdb
+from journal.engine.files.layout import prepare
+from journal.engine.files.posix import OwnerLock, storage_error
 from journal.engine.journal import Journal, lower
-from journal.engine.keeper import Keeper
-from journal.engine.levels import FULL, OS, level_named
-from journal.engine.member import MemberConsumers
-from journal.engine.merged import Member, Sequence
-from journal.engine.merged_journals import MergedJournals
-from journal.engine.opening import Opening
-from journal.engine.peers import Peers
-from journal.engine.place import prepare
-from journal.engine.staging import Staging
-from journal.engine.steps import catch_up
+from journal.engine.loads.staging import Staging
+from journal.engine.log.durability import FULL, OS, level_named
+from journal.engine.merged.backend import MergedJournals
+from journal.engine.merged.drop import clear_step, finish
+from journal.engine.merged.member import MemberConsumers
+from journal.engine.merged.sequence import Member, Sequence
+from journal.engine.recovery import Opening
+from journal.engine.runtime.background import Keeper
+from journal.engine.runtime.clock import EngineTime, as_clock
+from journal.engine.runtime.clock_drift import Peers
+from journal.engine.runtime.timed_steps import catch_up
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 from journal.shield import shielded
 
 if TYPE_CHECKING:
-    from journal.daemon.server import ServeOptions, Server
+    from journal.net.server.server import ServeOptions, Server
 
 log = logging.getLogger("journal.store")
 
@@ -74,7 +74,7 @@ def open_store(
     clock: object | None = None,
     readonly: bool = False,
     verify: str = "auto",
-    map_bytes: int = lmdbfile.MAP_BYTES,
+    map_bytes: int = lmdb.MAP_BYTES,
 ) -> Store:
     """Make or open a store and own it, or look at one."""
     level = level_named(durability)
@@ -250,7 +250,7 @@ class Store(Backups):
             p.generations.disposal.close()
 
     def _finish_drop(self, name: str) -> None:
-        """Remove the rows of a merged journal that is listed as being dropped, then its name (opening O3)."""
+        """Remove the rows of a merged journal that is listed as being dropped, then its name (recovery O3)."""
         sequence = self.merged()._p
         assert isinstance(sequence, Sequence)
         for known, consumer in MemberConsumers(sequence, sequence.consumers, name).known.items():
@@ -346,10 +346,10 @@ class Store(Backups):
         """
         Serve this store to other processes, on a thread of its own, while this one goes on using it; it ends with the store.
 
-        The options are those of `journal.daemon.server.Server`: unix, tcp, tokens, trust_loopback, tls, name, limits,
+        The options are those of `journal.net.server.server.Server`: unix, tcp, tokens, trust_loopback, tls, name, limits,
         connections_max. On TCP without tokens every user of this machine may do everything: say `trust_loopback=True`.
         """
-        from journal.daemon.server import Server  # the daemon stands on the engine, and is there for who wants one
+        from journal.net.server.server import Server  # the daemon stands on the engine, and is there for who wants one
 
         if self._is_readonly:
             raise ReadOnly("the store was opened with readonly=True: only its owner serves it")

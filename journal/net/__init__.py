@@ -1,5 +1,5 @@
 """
-The wire: what a daemon and its clients say to each other.
+A daemon and its clients: the protocol without sockets (wire), the client's side (client), the daemon's side (server).
 
-Everything in this package that has no socket is pure: bytes and times in, bytes and events out (see docs/PROTOCOL.md).
+TLS and files with secrets are here, since both sides need them. Client and wire need no lmdb.
 """

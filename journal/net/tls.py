@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from journal.errors import Invalid
-from journal.net.private import check_private
+from journal.net.private_files import check_private
 
 _PEM = b"-----BEGIN "
 _BYTES_MAX = 1 << 20

@@ -1,1 +1,3 @@
-"""Producers and consumers: who puts entries and who works on them, over the verbs of a journal."""
+"""
+Producers and consumers: they put entries and work on them, over the verbs of a journal (journal.api.backend).
+"""

@@ -7,11 +7,11 @@ A consumer: somebody with a name who is handed leases as they fall due, and answ
     for lease in mails: ...
 
 It holds at most `prefetch` leases that are not answered. Those that it had before a restart come first, then what is due, in the order of
-work. It sleeps on the engine's timer. The watch (`journal.roles.watch`) looks after its leases while a handler is busy.
+work. It sleeps on the engine's timer. The watch (`journal.roles.renewal_thread`) looks after its leases while a handler is busy.
 
-C1  One consumer of a journal under a name in a process (`journal.roles.dealing`).
+C1  One consumer of a journal under a name in a process (`journal.roles.bucket_assignment`).
 C2  A lease is held from its claim until it is answered or lost. While as many are held as `prefetch` says nothing is claimed.
-C3  Nothing is claimed without a subscription, while the consumer is silent (`journal.core.health`), or outside of its buckets.
+C3  Nothing is claimed without a subscription, while the consumer is silent (`journal.core.consumer.health`), or outside of its buckets.
 C4  After `unsubscribe` nothing is handed out; what was claimed ahead and not handed out went back to its place.
 C5  No lock of a consumer is held during a call to the engine or to a program.
 """
@@ -27,23 +27,23 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
+from journal.api.backend import Grounded, ground_of
 from journal.core.buckets import Range
-from journal.core.drift import Time
-from journal.core.health import Health
+from journal.core.clock_drift import Time
+from journal.core.consumer.health import Health
+from journal.core.consumer.lease_renewal import Care
 from journal.core.limits import GROUP_MAX
 from journal.core.retry import Retry
-from journal.core.tending import Care
 from journal.core.times import DurationLike, duration_ms
-from journal.core.views import Put, PutResult
+from journal.core.values import Put, PutResult
 from journal.engine.arguments import consumer_name
-from journal.engine.lease import Lease
+from journal.engine.work.lease import Lease
 from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
-from journal.roles.ground import Grounded, ground_of
-from journal.roles.handling import Handler, check_handler, handle
-from journal.roles.taking import Taking
-from journal.roles.telling import Telling
-from journal.roles.tender import tend
-from journal.roles.watch import watch
+from journal.roles.callbacks import Telling
+from journal.roles.handler import Handler, check_handler, handle
+from journal.roles.prefetch import Taking
+from journal.roles.renewal import tend
+from journal.roles.renewal_thread import watch
 from journal.shield import SHIELD, exposed, give_way, look_up_s, shielded
 from journal.threads import begin
 

@@ -10,8 +10,8 @@ those of the journal with the owner filled in; dates that are given as a delay a
 G1  `publish` adds an entry once. Repeated with the same key and the same data, by the same group, it succeeds and changes nothing,
     as long as the entry is there: whoever did not get an answer asks again. Anything else under that key is `KeyExists`. Which of these
     it is, is decided by the engine in one step: nobody comes in between.
-G2  Where nobody gives a key, one is made that sorts by its time (`journal.core.ids`). Who wants to be able to repeat asks for the key
-    first (`new_key`), and keeps it.
+G2  Where nobody gives a key, one is made that sorts by its time (`journal.core.entry.uuid7`). Who wants to be able to repeat asks for the
+    key first (`new_key`), and keeps it.
 G3  A producer reads, moves and deletes what its group owns, and what nobody owns; else `NotOwner`. Nothing is moved or deleted
     under an active lease (`Leased`): `journal.core.rights`.
 """
@@ -22,17 +22,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from journal.core import priority as priorities
+from journal.api.backend import Grounded, ground_of
 from journal.core import rights
-from journal.core.cursor import Cursor
-from journal.core.drift import Time
-from journal.core.keys import UserKey
+from journal.core.clock_drift import Time
+from journal.core.entry import priority as priorities
+from journal.core.entry.keys import UserKey
+from journal.core.log.cursor import Cursor
 from journal.core.times import DateLike, DurationLike
-from journal.core.views import Delete, Entry, Move, Page, Put, PutOptions, PutResult
+from journal.core.values import Delete, Entry, Move, Page, Put, PutOptions, PutResult
 from journal.engine.arguments import checked, listed, owner_bytes
 from journal.errors import Invalid, JournalError
-from journal.roles.fresh import new_key
-from journal.roles.ground import Grounded, ground_of
+from journal.roles.fresh_keys import new_key
 
 if TYPE_CHECKING:
     from journal.engine.journal import Journal

@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 import journal
-from journal.engine.segments import list_segments
+from journal.engine.log.reader import list_segments
 from journal.testing import ManualClock
 from tests.cli.conftest import Run
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.client.options import Backoff
-from journal.daemon.tokenfile import add_token, remove_token
+from journal.net.client.connection.options import Backoff
+from journal.net.server.runtime.token_file import add_token, remove_token
 from journal.net.tls import client_context
 from tests.cli.conftest import Run
-from tests.daemon.serving import serving
+from tests.net.server.serving import serving
 
-CERTIFICATES = Path(__file__).parent.parent / "daemon" / "certificates"
+CERTIFICATES = Path(__file__).parent.parent / "net" / "server" / "certificates"
 AT_ONCE = Backoff(total=0)
 
 

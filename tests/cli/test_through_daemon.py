@@ -17,10 +17,10 @@ import pytest
 
 import journal
 from journal.cli import COMMANDS
-from journal.daemon.tokenfile import add_token, read_tokens
-from journal.engine.files import announced
+from journal.engine.files.posix import announced
+from journal.net.server.runtime.token_file import add_token, read_tokens
 from tests.cli.conftest import Ran, Run
-from tests.daemon.serving import serving
+from tests.net.server.serving import serving
 
 # Each is a story: commands one after the other. {1} is the token of the first claim. What is in the store before: see `make`.
 STORIES: dict[str, list[str]] = {

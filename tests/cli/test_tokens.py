@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journal.daemon.tokenfile import read_tokens
+from journal.net.server.runtime.token_file import read_tokens
 from tests.cli.conftest import Run
 
 

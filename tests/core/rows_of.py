@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from journal.core.keys import primary_key
-from journal.core.rows import Row, pack_data
+from journal.core.entry.keys import primary_key
+from journal.core.entry.rows import Row, pack_data
 
 NOW = 1_700_000_000_000
 SLOT = bytes(range(16)) + b"\0"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.core.buckets import BUCKETS_MAX, Range, bucket_of, check_buckets, deal, moved
-from journal.core.keys import SLOT_AT, murmur, primary_key
+from journal.core.entry.keys import SLOT_AT, murmur, primary_key
 from journal.errors import Invalid
 
 numbers = st.one_of(st.integers(1, 40), st.sampled_from([500, 1000, 1024, 65535, BUCKETS_MAX]))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from journal.engine.segments import Place, Reader
+from journal.engine.log.reader import Place, Reader
 from tests.crash.campaign import PROJECT, Progress, Violation, child_command, child_environment, keep, reference
 from tests.crash.dump import difference, digest, dump
 from tests.crash.marks import Mark

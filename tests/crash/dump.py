@@ -11,10 +11,10 @@ import hashlib
 from typing import Any
 
 import journal
-from journal.core.keys import SLOT_AT, TURN_AT
-from journal.core.rows import Row
-from journal.engine.merged import Member
-from journal.engine.namespaces import OWN
+from journal.core.entry.keys import SLOT_AT, TURN_AT
+from journal.core.entry.rows import Row
+from journal.engine.merged.sequence import Member
+from journal.engine.merged.states import OWN
 
 
 def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import journal
 from journal import shield
-from journal.core.loadblocks import encode_block
+from journal.core.loads.blocks import encode_block
 from tests.crash import mutants
 
 HANG_S = 100

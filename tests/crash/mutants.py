@@ -31,14 +31,14 @@ def replace(dotted: str, make: Callable[[Any], Any]) -> None:
 
 def acknowledge_before_sync() -> None:
     """Callers do not wait for the sync that makes their record durable."""
-    replace("journal.engine.commit:GroupCommit.wait", lambda _real: lambda *_args: None)
+    replace("journal.engine.log.group_commit:GroupCommit.wait", lambda _real: lambda *_args: None)
 
 
 def skip_directory_sync() -> None:
     """Names of new and renamed files are never made durable."""
     import journal  # noqa: F401 - all modules that have imported it by name must be there
 
-    replace("journal.engine.files:sync_directory", lambda _real: lambda _path: None)
+    replace("journal.engine.files.posix:sync_directory", lambda _real: lambda _path: None)
 
 
 def cut_log_early() -> None:
@@ -56,7 +56,7 @@ def cut_log_early() -> None:
 
         return records
 
-    replace("journal.engine.segments:Reader.__iter__", make)
+    replace("journal.engine.log.reader:Reader.__iter__", make)
 
 
 def skip_expiration_index() -> None:
@@ -73,13 +73,13 @@ def skip_expiration_index() -> None:
 
         return expires
 
-    replace("journal.engine.state:State._expires", make)
+    replace("journal.engine.state.apply:State._expires", make)
 
 
 def commit_rows_before_log() -> None:
     """A checkpoint commits rows whose records are not durable yet."""
-    replace("journal.engine.commit:GroupCommit.sync_locked", lambda _real: lambda _self: None)
-    replace("journal.engine.commit:GroupCommit.sync_now", lambda _real: lambda _self: None)
+    replace("journal.engine.log.group_commit:GroupCommit.sync_locked", lambda _real: lambda _self: None)
+    replace("journal.engine.log.group_commit:GroupCommit.sync_now", lambda _real: lambda _self: None)
 
 
 def drop_log_too_soon() -> None:
@@ -91,12 +91,12 @@ def drop_log_too_soon() -> None:
 
         return passed
 
-    replace("journal.engine.log:Log.passed", make)
+    replace("journal.engine.log.writer:Log.passed", make)
 
 
 def compact_unsynced() -> None:
     """What compaction writes takes the place of segments before it is durable."""
-    from journal.engine import condense
+    from journal.engine.log import compactor
 
     class Unsynced:
         """The system's calls but one, for that module alone."""
@@ -104,8 +104,8 @@ def compact_unsynced() -> None:
         def __getattr__(self, name: str) -> Any:
             return (lambda _fd: None) if name == "fdatasync" else getattr(os, name)
 
-    find("journal.engine.condense:os.fdatasync")
-    condense.os = Unsynced()  # type: ignore[attr-defined]
+    find("journal.engine.log.compactor:os.fdatasync")
+    compactor.os = Unsynced()  # type: ignore[attr-defined]
 
 
 def compact_others_first() -> None:
@@ -113,7 +113,7 @@ def compact_others_first() -> None:
 
     def make(real: Any) -> Any:
         def replaced(self: Any, part: Any, group: Any, made: Any) -> Any:
-            from journal.engine.segments import segment_path
+            from journal.engine.log.reader import segment_path
 
             for each in group[1:]:
                 segment_path(part.directory, each.first).unlink()
@@ -124,7 +124,7 @@ def compact_others_first() -> None:
 
         return replaced
 
-    replace("journal.engine.compaction:Compaction._replace", make)
+    replace("journal.engine.log.compaction:Compaction._replace", make)
 
 
 def trust_torn_records() -> None:
@@ -133,7 +133,7 @@ def trust_torn_records() -> None:
     def make(real: Any) -> Any:
         return lambda data, *rest: 0 if isinstance(data, memoryview) else real(data, *rest)
 
-    replace("journal.core.record:crc32", make)
+    replace("journal.core.log.record:crc32", make)
 
 
 def never_shield() -> None:
@@ -157,7 +157,7 @@ def take_failed_syncs_for_a_full_disk(file: str) -> None:
 
         return sync
 
-    replace("journal.engine.lmdbfile:LmdbFile.sync", make)
+    replace("journal.engine.files.lmdb:LmdbFile.sync", make)
 
 
 @dataclass(frozen=True, slots=True)

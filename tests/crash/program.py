@@ -19,7 +19,10 @@ import msgpack
 
 import journal
 from journal.core.settings import SHARED
-from journal.engine import checkpoints, loading, oneload, state
+from journal.engine import checkpoints
+from journal.engine.loads import apply
+from journal.engine.loads import load as loads_load
+from journal.engine.state import apply as state_apply
 from journal.loads import encode_block
 from journal.testing import ManualClock
 from tests.crash.collide import twin
@@ -31,7 +34,9 @@ BUCKETS = 6
 NAME = "work"
 NEIGHBOURS = ("wor", "work-2", "z")
 BULK = 8
-state.BULK = oneload.BULK = loading.CHANGES_MIN = BULK  # what loads do with thousands of rows they do with a few here
+state_apply.BULK = apply.BULK = loads_load.CHANGES_MIN = (
+    BULK  # what loads do with thousands of rows they do with a few here
+)
 checkpoints.LOOK_BYTES_MIN = 1 << 15  # so that a size is looked at every few calls
 
 _LONG = b"two blocks of sixteen bytes each"

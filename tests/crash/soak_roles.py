@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from journal.daemon.process import map_large_blocks
 from journal.errors import JournalError
 from journal.loads import encode_block
+from journal.net.server.runtime.process import map_large_blocks
 
 KEYS = 2000
 PRIORITIES = (10, 100, 100, 200)

@@ -71,8 +71,8 @@ def poll(condition: Callable[[], bool], what: str) -> None:
 
 
 def wait_asleep(thread: threading.Thread) -> None:
-    """Return when a worker's thread sleeps in its place (`journal.engine.due`)."""
-    poll(lambda: _stack(thread)[:2] == [("shield.py", "take"), ("due.py", "sleep")], "the worker does not sleep")
+    """Return when a worker's thread sleeps in its place (`journal.engine.runtime.wakeups`)."""
+    poll(lambda: _stack(thread)[:2] == [("shield.py", "take"), ("wakeups.py", "sleep")], "the worker does not sleep")
 
 
 def wait_waiting(thread: threading.Thread) -> None:
@@ -84,8 +84,8 @@ def wait_waiting(thread: threading.Thread) -> None:
 
 
 def wait_blocked(thread: threading.Thread) -> None:
-    """Return when a thread waits for a sync of others: its stack stands in `journal.engine.commit`."""
-    poll(lambda: _stack(thread)[:1] != [] and _stack(thread)[0][0] == "commit.py", "the thread does not wait")
+    """Return when a thread waits for a sync of others: its stack stands in `journal.engine.log.group_commit`."""
+    poll(lambda: _stack(thread)[:1] != [] and _stack(thread)[0][0] == "group_commit.py", "the thread does not wait")
 
 
 class Failing:

@@ -16,8 +16,10 @@ import pytest
 
 import journal
 from journal import shield
-from journal.core.loadblocks import encode_block
-from journal.engine import commit, log, pipeline, state
+from journal.core.loads.blocks import encode_block
+from journal.engine import pipeline
+from journal.engine.log import group_commit, writer
+from journal.engine.state import apply
 from tests.engine.helpers import must_end, poll, wait_waiting
 
 Copy = Callable[[journal.Store], Path]
@@ -57,7 +59,7 @@ def keys(opened: journal.Journal) -> list[Any]:
 def test_interrupt_in_apply_is_mended(store: journal.Store, pages: journal.Journal, crashed: Copy) -> None:
     """An apply that was cut short is done again from the log; nothing before it changes."""
     pages.put("before", 1)
-    assert interrupt_at(state, "insert_usual", 2, lambda: pages.put("cut", 2))
+    assert interrupt_at(apply, "insert_usual", 2, lambda: pages.put("cut", 2))
     assert must_end(lambda: pages.put("after", 3)).outcome == "inserted"
     assert keys(pages) == ["after", "before", "cut"]
     assert store.check() == []
@@ -86,12 +88,12 @@ def test_interrupt_in_a_sync_stops_nobody(
 @pytest.mark.parametrize(
     ("module", "function"),
     [
-        (log, "append"),
+        (writer, "append"),
         (pipeline, "write"),
-        (commit, "_begin"),
-        (commit, "_fdatasync"),
-        (commit, "_finish"),
-        (commit, "_sync"),
+        (group_commit, "_begin"),
+        (group_commit, "_fdatasync"),
+        (group_commit, "_finish"),
+        (group_commit, "_sync"),
     ],
     ids=lambda x: getattr(x, "__name__", x).rpartition(".")[2],
 )
@@ -124,7 +126,7 @@ def test_what_follows_an_interrupt_survives_a_crash(
 
 def test_interrupted_claim_leaves_the_entry_to_others(store: journal.Store, pages: journal.Journal) -> None:
     """A claim that was cut short before its record takes nothing out of the order of work."""
-    from journal.engine import consuming as verbs
+    from journal.engine.work import claim as verbs
 
     for function in ("_take", "_lend"):
         step = 0

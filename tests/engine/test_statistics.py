@@ -8,8 +8,8 @@ import pytest
 
 import journal
 from journal import Delete, Move, Put
+from journal.core.counters import SAMPLE
 from journal.core.histogram import BUCKETS, FRESH_MAX, Histogram
-from journal.core.tally import SAMPLE
 from journal.errors import JournalError, Refused
 from journal.loads import encode_block
 from journal.testing import ManualClock

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from journal.client.options import Backoff
-from journal.client.store import RemoteStore, connect
 from journal.errors import JournalError
+from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connection.options import Backoff
 from tests.jepsen.history import History, described, outcome_of
 
 NAME = "pages"

@@ -21,7 +21,7 @@ Wrong = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def patch(command: str, make: Wrong) -> None:
     """Another handler for a command."""
-    from journal.daemon.handlers import FAST
+    from journal.net.server.verbs.handlers import FAST
 
     FAST[command] = make(FAST[command])
 
@@ -35,10 +35,10 @@ def sometimes(every: int) -> Callable[[], bool]:
 def not_durable() -> None:
     """Nothing is handed to the system before it is answered: kill -9 takes what the process had in its buffer."""
     import journal.engine.store
-    from journal.engine.levels import NONE
+    from journal.engine.log.durability import NONE
 
     assert journal.engine.store
-    replace("journal.engine.levels:level_named", lambda _real: lambda _name: NONE)
+    replace("journal.engine.log.durability:level_named", lambda _real: lambda _name: NONE)
 
 
 def forget_put() -> None:
@@ -75,9 +75,9 @@ def two_holders() -> None:
 
 def sessions_forget() -> None:
     """What is asked again is made again."""
-    from journal.net.sessions import Standing
+    from journal.net.wire.sessions import Standing
 
-    replace("journal.net.sessions:Session.begin", lambda _real: lambda *_: Standing.NEW)
+    replace("journal.net.wire.sessions:Session.begin", lambda _real: lambda *_: Standing.NEW)
 
 
 def forget_done() -> None:

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 import journal
-from journal.client.store import RemoteStore, connect
+from journal.net.client.connect import RemoteStore, connect
 from tests.crash.campaign import Progress, keep
 from tests.crash.scratch import scratch
 from tests.jepsen.checker import Verdict, judge

@@ -21,9 +21,9 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from journal.net.auth import Grant
-from journal.net.command import Role
-from journal.net.tokens import Token, format_tokens
+from journal.net.wire.auth import Grant
+from journal.net.wire.commands.command import Role
+from journal.net.wire.tokens import Token, format_tokens
 
 PROJECT = Path(__file__).resolve().parents[2]
 START_S = 20.0

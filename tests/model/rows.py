@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from journal.core.buckets import Range
-from journal.core.keys import key_bytes
+from journal.core.entry.keys import key_bytes
 
 MURMURS = 3
 """All keys share so many, each in a bucket of its own."""

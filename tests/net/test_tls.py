@@ -12,7 +12,7 @@ import pytest
 from journal.errors import Invalid
 from journal.net.tls import TlsFiles, client_context, reload_context, server_context
 
-SOURCE = Path(__file__).parent.parent / "daemon" / "certificates"
+SOURCE = Path(__file__).parent / "server" / "certificates"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import journal
-from journal.roles.watch import watch
+from journal.roles.renewal_thread import watch
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, wait_asleep
 

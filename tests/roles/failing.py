@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from journal.core import effects as fx
-from journal.engine.log import Log
+from journal.core.entry import effects as fx
+from journal.engine.log.writer import Log
 
 STEPS = {
     "before the lease is stored": (fx.Claim, "before"),

@@ -12,7 +12,7 @@ import pytest
 
 import journal
 from journal import Consumer, Put, Range
-from journal.roles.watch import watch
+from journal.roles.renewal_thread import watch
 from journal.testing import ManualClock
 from tests.engine.helpers import must_end
 from tests.roles.consuming import Said, brief, pass_time, sleeps, taken

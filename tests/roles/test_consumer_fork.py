@@ -9,7 +9,7 @@ import pytest
 
 import journal
 from journal import Consumer
-from journal.roles.watch import watch
+from journal.roles.renewal_thread import watch
 from journal.testing import ManualClock
 from tests.roles.consuming import Said, pass_time, sleeps, taken
 

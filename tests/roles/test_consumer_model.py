@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import journal
 from journal import Consumer
-from journal.roles.watch import watch
+from journal.roles.renewal_thread import watch
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S
 

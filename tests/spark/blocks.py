@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from journal.core.keys import UserKey, key_bytes, murmur, primary_key
-from journal.core.rows import PROCESSING, Row, encode_lease, encode_row, pack_data
+from journal.core.entry.keys import UserKey, key_bytes, murmur, primary_key
+from journal.core.entry.rows import PROCESSING, Row, encode_lease, encode_row, pack_data
 
 NOW = 1_700_000_000_000
 

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import journal
-from journal.net.tokens import parse_tokens
+from journal.net.wire.tokens import parse_tokens
 from tests.spark.setting import ROOT, environment
 from tests.spark.standalone import Standalone
 

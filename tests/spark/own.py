@@ -14,7 +14,7 @@ from typing import Any
 
 import spark_export
 from journal.cli import main
-from spark_export.java import java_home
+from spark_export.api.java import java_home
 from tests.spark.listening import family, is_loopback, listening
 from tests.spark.setting import CONF
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import journal
-from journal.engine.oneload import OneLoad
-from journal.engine.readyload import ReadyLoad
+from journal.engine.loads.apply import OneLoad
+from journal.engine.loads.apply_sealed import ReadyLoad
 from journal.loads import PartWriter, SealedPart
-from spark_export.mapping import columns_of
-from spark_export.readyrows import ready_of
+from spark_export.columns.mapping import columns_of
+from spark_export.loads.sealed_rows import ready_of
 
 KEY = bytes(range(32))
 INDEXES = (b"entries", b"keys", b"expirations", b"owners")

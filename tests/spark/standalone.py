@@ -11,7 +11,7 @@ from types import TracebackType
 
 import pyspark
 
-from spark_export.java import java_home
+from spark_export.api.java import java_home
 
 READY_S = 240
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")

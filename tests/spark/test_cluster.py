@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.net.tokens import parse_tokens
+from journal.net.wire.tokens import parse_tokens
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 from tests.spark.own import DATE

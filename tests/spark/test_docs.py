@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_export import problems
+from spark_export import errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,5 +44,5 @@ def _here(block: str, place: Path) -> str:
 def test_every_code_is_in_the_document() -> None:
     """The codes are part of the interface."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    codes = {value for name, value in vars(problems).items() if name.isupper() and str(value).startswith("JOURNAL_")}
+    codes = {value for name, value in vars(errors).items() if name.isupper() and str(value).startswith("JOURNAL_")}
     assert sorted(code for code in codes if f"`{code}`" not in text) == []

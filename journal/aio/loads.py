@@ -1,0 +1,68 @@
+"""
+Loads for asyncio: what `AsyncJournal.load_begin` and `load_part` give.
+
+A commit takes long, so it runs on a thread of its own; the other verbs of the store go on meanwhile, as far as the journal lets
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from journal.aio.runner import Wrapped, verb
+from journal.core.loads.session import LoadPart, LoadSession
+from journal.core.values import Loaded
+
+
+class AsyncLoadPart(Wrapped):
+    """Writes one part of a load; `async with` closes it."""
+
+    _wrapped: LoadPart
+
+    write = verb(LoadPart.write)
+    close = verb(LoadPart.close)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._wrapped.name
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))
+
+
+class AsyncLoadSession(Wrapped):
+    """A load that was begun; `async with` gives it up if it was not committed."""
+
+    _wrapped: LoadSession
+
+    abort = verb(LoadSession.abort)
+
+    @property
+    def id(self) -> str:
+        """All that others need to add parts."""
+        return self._wrapped.id
+
+    async def part(self, name: str) -> AsyncLoadPart:
+        """Begin a part; give each attempt to write it a name of its own."""
+        return AsyncLoadPart(await self._runner.run(lambda: self._wrapped.part(name)), self._runner)
+
+    async def commit(self, parts: Iterable[str], **options: Any) -> Loaded:
+        """Load these parts as one change: see Journal.load."""
+        return await asyncio.to_thread(self._wrapped.commit, parts, **options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))

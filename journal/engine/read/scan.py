@@ -1,0 +1,115 @@
+"""
+Scans and counts: pages of entries read under the lock, a few hundred at a time, so that nobody is held up for long.
+
+A range of dates is read by one seek for each priority in use; entries outside of it are never visited.
+
+One who only looks holds nobody up: a scan reads for half a second, or some megabytes, at one moment (readonly S2), and goes on at a later
+one when there is more. An entry that stays where it is is met exactly once all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+from journal.core.entry.keys import pack_bound
+from journal.core.entry.rows import Row, place
+from journal.core.values import Entry, entry_of
+from journal.engine.arguments import AVAILABLE, BURIED
+from journal.engine.pipeline import Pipeline
+from journal.engine.read.burials import Which, count, walk
+from journal.engine.read.selection import Filter, Selection, filled
+from journal.engine.readonly import moment_of
+from journal.shield import whole
+
+PAGE = 256
+LOOK_S = 0.5
+LOOK_BYTES = 16 << 20
+
+_Found = tuple[Row, int | None]
+"""An entry, and when its lease began."""
+
+
+class Reads:
+    """Reads over all entries of a journal."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._p = pipeline
+
+    def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
+        """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
+        blank = self._p.generations.blank
+        if status == BURIED:
+            which = Which(wanted=Filter(None, since, until))
+            yield from (filled(entry_of(b.row, BURIED), blank) for _, b in walk(self._p) if which.has(b))
+            return
+        start: bytes | None = pack_bound(0, since)
+        while start is not None:
+            page, start = self._pages(start, status, since, until)
+            entries = (entry_of(row) if began is None else entry_of(row, "P", began) for row, began in page)
+            yield from entries if blank is None else (filled(entry, blank) for entry in entries)
+
+    @whole
+    def _pages(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
+        """What is read at one moment from `start` on, and where the next ones begin: a page, or of a look many."""
+        if self._p.is_writable:
+            return self._page(start, status, since, until)
+        found: list[_Found] = []
+        size, deadline = 0, monotonic() + LOOK_S
+        following: bytes | None = start
+        with moment_of(self._p):
+            while following is not None and size < LOOK_BYTES and monotonic() < deadline:
+                page, following = self._page(following, status, since, until)
+                size += sum(len(row.data) for row, _ in page)
+                found += page
+        return found, following
+
+    def count(self, wanted: Filter) -> int:
+        """How many; of a status or of all, with nothing left to expire, read from the root pages."""
+        p = self._p
+        if wanted.status == BURIED:
+            return count(p, wanted)
+        if wanted == Filter(wanted.status) and wanted.status != AVAILABLE:
+            with p.lock:
+                now = p.enter()
+                expiring = p.state.next_expiration
+                if (expiring is None or expiring > now) and p.timer_at > now:
+                    entries, processing = p.state.size(), len(p.state.leases)
+                    return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
+        return Selection(p, wanted).count()
+
+    @whole
+    def _page(self, start: bytes, status: str | None, since: int, until: int) -> tuple[list[_Found], bytes | None]:
+        """One page from `start` on, and where the next one begins."""
+        p = self._p
+        found: list[_Found] = []
+        with p.lock:
+            now = p.enter()
+            state = p.state
+            if status == AVAILABLE:
+                status, until = "W", min(until, now + 1)
+            following: bytes | None = None
+            settle_at = -1
+            for primary, value in state.entries_from(start, PAGE):
+                priority, date = place(primary)
+                if not since <= date < until:
+                    # Jump to the range of this priority, or of the next one.
+                    if date < since:
+                        following = pack_bound(priority, since)
+                    else:
+                        following = None if priority == 255 else pack_bound(priority + 1, since)
+                    break
+                following = primary + b"\0"
+                held = state.leases.by_primary.get(primary)
+                if status is not None and (held is not None) != (status == "P"):
+                    continue
+                row = state.row(primary, value)
+                if held is None and row.expiration and row.expiration <= now:
+                    continue
+                row = state.counted(row)
+                found.append((row, None if held is None else held.start))
+                if p.must_settle(row.at):
+                    settle_at = max(settle_at, row.at)
+        if settle_at >= 0:
+            p.settle(settle_at)
+        return found, following

@@ -1,0 +1,158 @@
+"""
+The steps of the wall clock that a journal has seen: what moves a date of then to where it stands by the clock of now.
+
+    meta   "steps" -> msgpack [[place, by, date, stamp], …], oldest first
+
+The dates of a lease and the insertion date of an entry mean durations: the rest of the lease, and the time that
+`postpone_max` has run. Each is stored with the place (`at`) of the record that wrote it, and so are the steps. The date of now
+is the stored one plus all steps since.
+
+D1  A step is in the log before anything that was decided by the clock after it.
+D2  What is in memory, and what a rule is given to write again, has the dates of now (Stored); rows have those of their `at`.
+D3  At most STEPS_MAX are remembered. Of older ones only the sum is right, for rows that are older than all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgpack
+
+from journal.core.entry import effects as fx
+from journal.core.entry.rows import LeaseRow, Row
+from journal.engine.log.durability import OS
+from journal.engine.runtime.clock import FOLLOW_MS
+from journal.engine.state.file import Rows
+from journal.errors import Invalid, StoreDamaged, StoreFull
+
+if TYPE_CHECKING:
+    from journal.engine.pipeline import Pipeline
+
+log = logging.getLogger("journal.clock")
+
+FLAG = "clock"
+FLAG_MS = 60_000
+STEPS_MAX = 64
+STEPS = b"steps"
+
+
+class Stepped(NamedTuple):
+    """One step."""
+
+    at: int
+    """The place of its record."""
+    by: int
+    """How far the clock was set, in ms; negative: back."""
+    date: int
+    """What it showed then."""
+    stamp: int
+    """The timestamp of its record, which is later when the clock was set back."""
+
+
+class Steps:
+    """The steps of a journal, or of those that share a log. Under the lock."""
+
+    def __init__(self) -> None:
+        self.all: list[Stepped] = []
+        self._is_kept = True
+
+    def add(self, at: int, step: fx.Step) -> None:
+        """The clock was set (D1)."""
+        self.all.append(Stepped(at, *step))
+        self._is_kept = False
+        if len(self.all) > STEPS_MAX:  # D3
+            first, second = self.all[:2]
+            self.all[:2] = [second._replace(by=first.by + second.by)]
+
+    def since(self, at: int) -> int:
+        """How far a date that was written at this place has moved, in ms."""
+        return sum(step.by for step in self.all if step.at > at)
+
+    def moved(self, row: Row) -> Row:
+        """An entry as stored, with its insertion date by the clock of now."""
+        by = self.since(row.at)
+        return row._replace(insertion=max(0, row.insertion + by)) if by else row
+
+    def moved_lease(self, lease: LeaseRow) -> LeaseRow:
+        """A lease as stored, with its dates by the clock of now, and the place as of which they are."""
+        by = self.since(lease.at)
+        if not by:
+            return lease
+        return lease._replace(start=lease.start + by, deadline=lease.deadline + by, at=self.all[-1].at)
+
+    def shown_at(self, stamp: int) -> int:
+        """A date that the wall clock had reached when the last record got this timestamp."""
+        return self.all[-1].date if self.all and stamp <= self.all[-1].stamp else stamp
+
+    def load(self, active: Rows) -> None:
+        """Remember what is kept, and nothing else."""
+        kept = active.get(STEPS, db=active.meta)
+        self._is_kept = True
+        try:
+            self.all = [] if kept is None else [Stepped(*step) for step in msgpack.unpackb(kept)]
+        except (ValueError, TypeError) as e:
+            raise StoreDamaged(f"{active.file.path}: the steps of the clock are not readable: {e}") from e
+
+    def keep(self, active: Rows) -> None:
+        """Write what has changed; a commit follows."""
+        if not self._is_kept:
+            self._is_kept = True
+            active.delete(STEPS, db=active.meta)  # first: see State._queue
+            active.put(STEPS, msgpack.packb(self.all), db=active.meta)
+
+    def move_to(self, rows: Rows) -> None:
+        """Go on in another active generation."""
+        self._is_kept = not self.all
+        self.keep(rows)
+
+
+def stamp_of(p: Pipeline) -> int:
+    """The timestamp that a record would have now, and none after it less. A clock that cannot be used stops nothing here."""
+    with suppress(Invalid):
+        p.log.stamp = max(p.log.stamp, p.time.now())
+    return p.log.stamp
+
+
+def resume(p: Pipeline) -> None:
+    """
+    The rows are loaded and the log is replayed: which offset of the clock are its dates by?
+
+    A clock that is behind what it showed was set back meanwhile: nothing has passed since, for all that is known. For one that is
+    ahead, time has passed.
+    """
+    behind = p.state.steps.shown_at(p.log.stamp) - p.time.now()
+    p.offset = p.offset_seen = p.time.offset + max(0, behind) * 1_000_000
+
+
+def follow(p: Pipeline, offset: int) -> None:
+    """The wall clock differs from the steady one by another offset than the journal knew: move its durations. Under the lock."""
+    by = (offset - p.offset) // 1_000_000
+    if abs(by) <= FOLLOW_MS:
+        p.offset_seen = offset  # `offset` stays, so that small differences add up to a step
+        return
+    now = (p.time.steady() + offset) // 1_000_000
+    step = fx.Step(by, now, max(now, p.log.stamp))
+    level = min(p.level, OS)
+    p.flush()
+    try:
+        p.write(step, 1, now, level, partial(p.state.apply, step), is_essential=True)
+    except StoreFull as e:
+        # It counts all the same, and is written with the next one; after a crash before that, leases are off by so much.
+        log.warning("clock_step_not_written journal=%s by_ms=%d error=%s", p.name, by, e)
+        p.state.step(step, p.log.next_offset)
+    if by < 0:
+        p.is_broken = True  # until it is done: an error leaves it to the next call, which reads all again
+        p.state.rebuild_order()  # claims have passed over entries that had expired, and now have not
+        p.is_broken = False
+    p.offset = p.offset_seen = offset
+    p.looks_again()
+    if abs(by) > FLAG_MS:
+        message = f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by) / 1000:.0f} s: dates follow it, leases do not"
+        flag = fx.Raise(FLAG, message, now)
+        try:
+            p.write(flag, 1, now, level, partial(p.state.apply, flag), is_essential=True)
+        except StoreFull as e:
+            log.warning("flag_not_raised journal=%s error=%s", p.name, e)

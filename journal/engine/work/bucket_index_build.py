@@ -1,0 +1,48 @@
+"""
+Making the index by bucket, when a range is first claimed: in small steps, others going on between them.
+
+It takes about 3 µs an entry. Those who claim by a range meanwhile help; everybody else finds the lock free after each step.
+"""
+
+from __future__ import annotations
+
+from time import sleep
+
+from journal.core.buckets import Range
+from journal.engine.files.lmdb import LmdbError
+from journal.engine.pipeline import Pipeline
+from journal.engine.state.bucket_index import extend
+from journal.engine.state.range_order import InRange
+
+STEP = 1000
+"""Entries taken in at once: 2 to 3 ms under the lock, about as long as a checkpoint holds it."""
+PAUSE_S = 0.0005
+"""Between two steps: a lock that is free for less is taken by who had it, before anybody else has woken up."""
+
+
+def enter_in(p: Pipeline, part: Range) -> tuple[int, InRange]:
+    """`enter` for who claims by a range: the time, and its order. Under the lock, which is free between steps."""
+    now = p.enter()
+    while (order := p.state.order_in(part)) is None:
+        _step(p)
+        p.lock.release()
+        try:
+            sleep(PAUSE_S)
+        finally:
+            p.lock.acquire()
+        now = p.enter()
+    return now, order
+
+
+def _step(p: Pipeline) -> None:
+    if p.changes >= p.checkpoints.changes_room:
+        raise p.checkpoints.refusal()
+    p.is_broken = True  # until it is done: an interrupt may come anywhere
+    try:
+        p.state.on_index()
+        p.changes += extend(p.state.generations, p.settings.buckets, STEP)
+    except LmdbError as e:
+        raise p.misapplied(e) from e
+    p.is_broken = False
+    if p.changes >= p.checkpoints.press_changes:
+        p.checkpoints.pressed()

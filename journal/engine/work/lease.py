@@ -1,0 +1,131 @@
+"""A lease as its consumer holds it: what to work on, until when, and how to end it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from journal.core.entry.keys import UserKey
+from journal.core.entry.rows import Row, place, unpack_data
+from journal.core.times import DateLike, DurationLike
+from journal.core.values import Put, PutResult
+from journal.errors import LeaseLost
+
+if TYPE_CHECKING:
+    from journal.engine.state.leases import Held
+    from journal.engine.work.claim import Consuming
+
+
+class Lease:
+    """
+    The right to one entry until `deadline`.
+
+    As a context manager it is done when the block ends, and released when the block raises.
+    """
+
+    __slots__ = (
+        "_held", "_is_ended", "_journal", "data", "deadline", "insertion_date", "key", "token", "version",
+    )  # fmt: skip
+
+    def __init__(self, journal: Consuming, held: Held, row: Row) -> None:
+        self._journal = journal
+        self._held = held
+        self._is_ended = False
+        self.key: UserKey = held.key
+        self.data: Any = unpack_data(row.data)
+        self.deadline: int = held.deadline
+        self.token: int = held.token
+        self.version: int = held.version
+        self.insertion_date: int = row[1]
+
+    # What never changes under a lease is not copied for each claim: it is read by those who ask.
+
+    @property
+    def priority(self) -> int:
+        """Of the entry; the smallest comes first."""
+        return place(self._held.primary)[0]
+
+    @property
+    def process_date(self) -> int:
+        """When the entry fell due."""
+        return place(self._held.primary)[1]
+
+    @property
+    def consumer(self) -> str:
+        """Who holds it."""
+        return self._held.consumer
+
+    @property
+    def start(self) -> int:
+        """When it was claimed."""
+        return self._held.start
+
+    @property
+    def timeouts(self) -> int:
+        """How many leases of the entry were lost before."""
+        return self._held.timeouts
+
+    @property
+    def owner(self) -> str | None:
+        """The producer group of the entry."""
+        return self._held.owner.decode() or None
+
+    @property
+    def expiration(self) -> int:
+        """When the entry is no longer wanted, unless it is under a lease; 0: never."""
+        return self._held.expiration
+
+    def done(self, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """The work is finished: the entry goes, and what comes `next` is put, both or none. Repeating it is harmless."""
+        if next is not None:
+            result = self._journal.done(self.token, next=next, durability=durability)
+            self._is_ended = True
+            return result
+        self._journal.done(self.token, durability=durability)
+        self._is_ended = True
+        return None
+
+    def extend(self, lease: DurationLike | None = None) -> int:
+        """Ask for more time, from now on; the new deadline."""
+        self.deadline, self.version = self._journal._extend(self.token, lease)
+        return self.deadline
+
+    def release(
+        self,
+        *,
+        delay: DurationLike | None = None,
+        process_date: DateLike | None = None,
+        priority: int | None = None,
+        failed: bool = False,
+        durability: str | None = None,
+    ) -> None:
+        """Give the entry back: it waits again, now or later, at its priority or another; `failed`: an attempt that counts (`timeouts`)."""
+        self._journal.release(
+            self.token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
+        )
+        self._is_ended = True
+
+    def bury(self, reason: str = "", *, durability: str | None = None) -> None:
+        """Give the entry up: it is kept apart until somebody retries it."""
+        self._journal.bury(self.token, reason, durability=durability)
+        self._is_ended = True
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_ended:
+            return
+        if error is None:
+            self.done()
+            return
+        try:
+            self.release()
+        except LeaseLost:
+            # The block's own error matters more; the entry is free already.
+            self._is_ended = True
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.token} of {self.key!r} until {self.deadline}>"

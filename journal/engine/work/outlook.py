@@ -1,0 +1,46 @@
+"""
+What is due now, and when the next entry falls due: for who tells others, and does not claim by itself.
+
+It is read from the order of work in memory and from some keys, never from what is stored under them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from journal.engine.pipeline import Pipeline
+from journal.engine.runtime.wakeups import Bell
+
+LOOK_MAX = 1000
+"""Keys that are looked at: a fraction of a millisecond. Who hears of so many has enough to do."""
+
+
+class Outlook(NamedTuple):
+    """What was true at `now`."""
+
+    now: int
+    due: int
+    """Entries that are due and wait; up to LOOK_MAX keys are looked at."""
+    next_due: int | None
+    """When the next one falls due, of those that are not; None: there are no others."""
+
+
+def due_now(p: Pipeline, now: int, limit: int = LOOK_MAX) -> tuple[int, int | None]:
+    """How many entries may be handed out, and when the next one falls due that is not. Under the lock, after `enter`."""
+    return (0, None) if p.state.is_paused else p.state.due_now(now, limit)
+
+
+def oldest_due(p: Pipeline, now: int) -> int | None:
+    """When the entry fell due that is due for the longest time, of any priority. Under the lock, after `enter`."""
+    state = p.state
+    return state.order.oldest_due(now, state._cursor, state.leases.by_primary)
+
+
+def outlook(p: Pipeline, bell: Bell | None = None, limit: int = LOOK_MAX) -> Outlook:
+    """Look, and have the bell ring when it is no longer true; not under the lock."""
+    with p.lock:
+        now = p.enter()
+        due, date = due_now(p, now, limit)
+        if bell is not None:
+            bell.until = date
+        return Outlook(now, due, date)

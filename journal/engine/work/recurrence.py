@@ -1,0 +1,147 @@
+"""
+Leases that are finished together with the next put: work that recurs, or goes on under another key.
+
+Both are one record, so a crash leaves both or none of them.
+
+N1  A put that is refused refuses its `done` as well: nothing is changed and the lease goes on.
+N2  A token that was finished before is answered and changes nothing, so who got no reply asks again and does not put twice.
+N3  The next put of the same key takes the place of the finished entry in the same change; one of another key is the change after it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from journal.core import lifecycle
+from journal.core.counters import refused
+from journal.core.entry import effects as fx
+from journal.core.entry.keys import UserKey, key_bytes
+from journal.core.entry.rows import Row, encode_row, place
+from journal.core.log.cursor import cursor_of
+from journal.core.values import Put, PutResult
+from journal.engine.arguments import SchemaChanged, Wanted, row_of
+from journal.engine.pipeline import Pipeline
+from journal.engine.work.put_many import after, look_up, versions_of, wants_of
+from journal.errors import Invalid, JournalError, Refused
+
+if TYPE_CHECKING:
+    from journal.engine.work.claim import Consuming
+
+REPEATED = "repeated"
+"""The outcome of a next put whose lease was finished before (N2)."""
+Results = list[PutResult | JournalError | None]
+
+
+def done_with(side: Consuming, tokens: list[int], nexts: list[Put | None], durability: str | None) -> Results:
+    """Finish leases, each with its next put or without one; a result, an error or None for each."""
+    if len(nexts) != len(tokens):
+        raise Invalid(f"next has {len(nexts)} items for {len(tokens)} leases: give a journal.Put or None for each")
+    level = side._p.level_of(durability, side._p.level)
+    while True:
+        try:
+            return side._p.change(level, _Group(side, tokens, nexts, level).make)
+        except SchemaChanged:
+            pass  # the puts are checked once more
+
+
+class _Group:
+    """One such change: decided lease by lease, each seeing what those before it have done."""
+
+    def __init__(self, side: Consuming, tokens: list[int], nexts: list[Put | None], level: int) -> None:
+        self._side = side
+        self._p = side._p
+        self._tokens = tokens
+        self._level = level
+        self._schema = self._p.generations.schema
+        self._results: list[Any] = [None] * len(tokens)
+        places = [i for i, put in enumerate(nexts) if put is not None]
+        unfit: list[Any] = [None] * len(places)
+        wants = wants_of(side, [nexts[i] for i in places], unfit, self._schema)  # type: ignore[misc]
+        self._wants: dict[int, Wanted] = {places[i]: want for i, want in wants}
+        self._refused = {places[i]: error for i, error in enumerate(unfit) if error is not None}
+        self._versions = versions_of(nexts)
+        self._seen: dict[UserKey, lifecycle.Found] = {}
+        self._effects: list[fx.Effect] = []
+
+    def make(self) -> tuple[Results, int]:
+        """Under the lock."""
+        p = self._p
+        now = p.enter()
+        if p.generations.schema is not self._schema:
+            raise SchemaChanged
+        self._seen, unfit = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
+        self._effects = []
+        ended: set[int] = set()
+        began: list[int] = []
+        for i, token in enumerate(self._tokens):
+            want = self._wants.get(i)
+            try:
+                if i in self._refused:
+                    raise self._refused[i]
+                if want is not None and want.key in unfit:
+                    raise unfit[want.key]
+                if token in ended or (token not in p.state.leases.by_token and token in p.state.finished.tokens):
+                    self._results[i] = None if want is None else _repeated(p, want, self._seen[want.key], now)
+                    continue
+                start = p.state.leases.by_token[token].start if token in p.state.leases.by_token else now
+                self._results[i] = self._done(token, want, self._versions.get(i), now)
+                ended.add(token)
+                began.append(start)
+            except (Invalid, Refused) as e:
+                self._results[i] = e
+        effects = self._effects
+        if effects:
+            effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
+            p.write(effect, len(effects), now, self._level, partial(p.state.apply, effect))
+        self._count(now, ended, began)
+        return self._results, p.log.next_offset - 1
+
+    def _count(self, now: int, ended: set[int], began: list[int]) -> None:
+        """Count what came of the leases, and of the puts that were made."""
+        tally = self._p.tally
+        for result in self._results:
+            if isinstance(result, Exception):
+                refused(tally.done, result)
+            elif result is not None and result.outcome != REPEATED:
+                tally.put[result.outcome] += 1
+        tally.done["repeated"] += sum(not isinstance(r, Exception) for r in self._results) - len(ended)
+        tally.processing.add_all([now - start for start in began])
+
+    def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
+        """Finish one lease (N3); the result of its next put."""
+        p, seen = self._p, self._seen
+        held = self._side._held(token, now)
+        found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key), is_change=True)
+        assert found.row is not None
+        holding = lifecycle.Holding(found.row, token, found.successor)
+        at = p.log.next_offset + len(self._effects)
+        heir, result, effect = lifecycle.heir(holding, at), None, None
+        if want is not None:
+            lifecycle.check_put(found if want.key == held.key else seen[want.key], want.key, version)
+        if want is not None and want.key == held.key:
+            outcome, heir = lifecycle.follow(holding, row_of(want, found, now, at), at, p.settings)
+            result = _result(outcome, heir, at)
+        elif want is not None:
+            target = seen[want.key]
+            outcome, row, effect = lifecycle.put(target, row_of(want, target, now, at + 1), p.settings)
+            result = _result(outcome, row, row.at if effect is None else at + 1)
+            seen[want.key] = target if effect is None else after(target, row)
+        value = (None, None) if heir is None else (heir.primary, encode_row(heir))
+        self._effects += [fx.Done([held.primary, held.key, token, *value]), *([] if effect is None else [effect])]
+        seen[held.key] = lifecycle.Found(found.slot, heir)
+        return result
+
+
+def _result(outcome: str, row: Row, at: int) -> PutResult:
+    priority, date = place(row.primary)
+    return PutResult(outcome, cursor_of(at), row.version, date, priority)
+
+
+def _repeated(p: Pipeline, want: Wanted, found: lifecycle.Found, now: int) -> PutResult:
+    """What is there of the key by now; version 0 when there is nothing any more."""
+    row = found.successor or found.row
+    if row is not None:
+        return _result(REPEATED, row, row.at)
+    asked = row_of(want, found, now, p.log.next_offset - 1)
+    return _result(REPEATED, asked._replace(version=0), asked.at)

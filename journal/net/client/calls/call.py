@@ -1,0 +1,69 @@
+"""
+A call: what a verb asks of a daemon, and how its answer is read. Made by the other modules of journal.net.client.calls, carried out by
+whoever has a connection, blocking or not.
+
+A verb that takes more than one question (a group that does not fit into a frame, a long list) is a generator of calls, which is sent
+the answers and returns the result.
+
+Y1  Arguments are checked here as the library checks them: the same error with the same text, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from journal.errors import FrameError
+from journal.net.wire.commands.command import Command
+from journal.net.wire.commands.registry import COMMANDS
+from journal.net.wire.quoting import shown
+
+R = TypeVar("R")
+
+_SLOW = frozenset({
+    "COUNT", "FORECAST", "STATISTICS", "WAIT_DURABLE", "OWNERS", "ROTATE", "COMPACT", "DECLARE", "DROP", "MERGED",
+    "STORE_STATISTICS", "CHECKPOINT", "CHECK", "SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "CHANGES",
+    "LOAD_COMMIT",
+})  # fmt: skip
+"""What may take as long as it takes: a daemon that works on it says so, and one that is gone is noticed all the same."""
+
+
+Undo = Callable[[Any], "list[Call[Any]]"]
+
+
+class Call(NamedTuple, Generic[R]):
+    """One question to a daemon."""
+
+    command: Command
+    journal: str
+    parameters: dict[str, Any]
+    read: Callable[[Any], R]
+    is_slow: bool = False
+    undo: Undo | None = None
+    """What to ask when the answer comes and nobody wants it any more."""
+
+
+Steps = Generator[Call[Any], Any, R]
+"""A verb of several questions."""
+
+
+def call(name: str, journal: str, read: Callable[[Any], R], /, **parameters: Any) -> Call[R]:
+    """A call of a command; parameters that are None are left out."""
+    given = {key: value for key, value in parameters.items() if value is not None}
+    return Call(COMMANDS[name], journal, given, read, name in _SLOW)
+
+
+def nothing(value: Any) -> None:
+    """An answer that says only that it is done."""
+
+
+def as_it_is(value: Any) -> Any:
+    """An answer that needs no reading."""
+    return value
+
+
+def part_of_list(value: Any, name: str) -> tuple[list[Any], bytes | None]:
+    """A part of a long list, and where the next one begins."""
+    if type(value) is dict and type(value.get(name)) is list and type(value.get("after")) in (bytes, type(None)):
+        return value[name], value["after"]
+    raise FrameError(f"{shown(value)} is no part of a list: it has {name} and after")

@@ -1,0 +1,4 @@
+"""
+One connection, shared by threads: sockets and TLS, reconnects, heartbeats, due notices. May import journal.net.client.calls and
+journal.net.wire.
+"""

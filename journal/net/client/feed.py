@@ -1,0 +1,264 @@
+"""A feed of a journal that a daemon keeps: an iterator of events that are pushed, with acknowledgements, as journal.Feed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from journal.core.log.cursor import Cursor
+from journal.core.log.events import Event
+from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, Unacknowledged
+from journal.net.client.calls import feeds
+from journal.net.client.calls.call import Call
+from journal.net.client.connection.heartbeat import Heart
+from journal.net.client.connection.link import Link
+from journal.net.client.connection.waiters import Inbox, Waiter
+from journal.net.client.feed_state import End, Followed
+from journal.shield import SHIELD, shielded
+
+if TYPE_CHECKING:
+    from journal.net.client.remote import RemoteLog
+
+
+R = TypeVar("R")
+_OVER = ConnectionLost, Stopping
+"""The connection that has the feed is over, or will be in a moment."""
+
+
+@shielded
+class RemoteFeed:
+    """An iterator of events; a context manager that closes itself. Made by `RemoteJournal.feed`."""
+
+    def __init__(self, journal: RemoteLog, followed: Followed) -> None:
+        self._journal = journal
+        self._link: Link = journal._link
+        self._heart: Heart = journal._heart
+        self._followed = followed
+        self._lock = threading.Lock()
+        """Of who acknowledges, fails or opens."""
+        self._error: JournalError | None = None
+        """Of an acknowledgement that nobody waited for."""
+        self._is_at_end = False
+        """All that was there has come, of a feed that is not live: who asks again asks for what has come since."""
+        self._is_over = False
+        """There will be no more."""
+        self.is_closed = False
+        self._inbox = Inbox()
+        self._heart.begin()
+        try:
+            self._position, self._inbox = self._opened()
+        except BaseException:
+            self._heart.end()
+            raise
+
+    def _opened(self) -> tuple[Cursor, Inbox]:
+        with self._lock:
+            return self._link.open(self._followed.open(), self._journal._timeout_ms)
+
+    # -- iterating ----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        with SHIELD:
+            return self._next()
+
+    def _next(self) -> Event:
+        followed = self._followed
+        while not (self.is_closed or self._is_over):
+            inbox = self._inbox
+            if not inbox.items:
+                self._wait(inbox)
+                continue
+            taken = self._take(inbox)
+            more = followed.credit()
+            if more:
+                self._link.credit(inbox, more)
+            if type(taken) is Event:
+                return taken
+            if isinstance(taken, Call):
+                self._post(taken, [])
+            else:
+                self._is_at_end = True
+                break
+        raise StopIteration
+
+    def _take(self, inbox: Inbox) -> Event | End | Call[Any]:
+        try:
+            return self._followed.take(inbox.items.popleft())
+        except JournalError:
+            self._is_over = True  # the daemon has ended it so
+            raise
+
+    def _wait(self, inbox: Inbox) -> None:
+        """There is nothing: wait for more, or open it again."""
+        self._raise()
+        if inbox.is_over:
+            if self._link.is_closed:
+                self._is_over = True
+                return
+            self._position, self._inbox = self._opened()
+        elif not (self._is_at_end or self._followed.must_look) or not self._look(inbox):
+            self._link.wait_for(inbox, None)
+
+    def _look(self, inbox: Inbox) -> bool:
+        """Ask for what is there, or is not pushed; whether there was something."""
+        self._is_at_end = False
+        try:
+            items = self._asked(self._followed.look(), inbox)
+            inbox.items.extend(items)
+        except _OVER:
+            return False  # it is opened again
+        except Unacknowledged:
+            if not inbox.items:  # else it has come meanwhile
+                raise
+        return bool(inbox.items)
+
+    def _asked(self, call: Call[R], inbox: Inbox) -> R:
+        return call.read(self._link.ask_once(call, self._journal._timeout_ms, inbox=inbox))
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    # -- acknowledging ------------------------------------------------------------------------------------------------
+
+    def ack(self, *which: Cursor | Event | Iterable[Cursor | Event]) -> None:
+        """
+        Acknowledge changes: cursors or events, singly or in lists, in any order.
+
+        Repeating it is harmless. A change that was never delivered is refused, and then none of them is taken. It does not wait for the
+        daemon; what is refused there is raised by the next call.
+        """
+        self._followed.named("acknowledge")
+        self._open()
+        self._raise()
+        with self._lock:
+            cursors, calls = self._followed.ack(which)
+            for call in calls:
+                self._post(call, cursors)
+
+    def _post(self, call: Call[Any], cursors: list[Cursor]) -> None:
+        def told(result: Any, error: JournalError | None) -> None:
+            if error is None:
+                self._followed.sure(cursors)
+            elif not isinstance(error, _OVER):
+                self._error = error
+
+        try:
+            self._link.post(call, told, self._inbox)
+        except ConnectionLost:
+            return  # it is said again when they come again
+
+    def fail(self, which: Cursor | Event | Iterable[Cursor | Event] = ()) -> None:
+        """
+        Something could not be processed: all that was delivered and not acknowledged comes again, one at a time.
+
+        `which` may name what failed; it must have been delivered, and not be acknowledged.
+        """
+        self._followed.named("acknowledge")
+        self._open()
+        with self._lock:
+            call = self._followed.fail(which)
+            waiter = _Failing(self._followed, self._inbox)
+            try:
+                self._link.ask_once(call, self._journal._timeout_ms, waiter, self._inbox)
+            except _OVER:
+                return  # it is opened again, and what was not acknowledged comes again
+
+    def _open(self) -> None:
+        if self.is_closed:
+            raise self._followed.closed()
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def consumer(self) -> str | None:
+        """The consumer's name."""
+        return self._followed.consumer
+
+    @property
+    def position(self) -> Cursor:
+        """The highest cursor up to which all is acknowledged; without a name: that was delivered."""
+        if self.consumer is None:
+            return self._followed.last or self._position
+        if not self.is_closed and not self._inbox.is_over:
+            try:
+                self._position = self._asked(self._followed.state(), self._inbox)
+            except _OVER:
+                return self._position  # as far as is known
+        return self._position
+
+    @property
+    def again(self) -> Cursor:
+        """What comes up to here was delivered before: each one comes when the one before it is acknowledged."""
+        return self._followed.again
+
+    @property
+    def unacked(self) -> int:
+        """How many changes were delivered and are not acknowledged."""
+        return len(self._followed.unacked)
+
+    @property
+    def lag(self) -> int:
+        """How many changes are there that were not acknowledged; without a name: not delivered."""
+        if self.consumer is None:
+            return self._journal._ask(feeds.lag(self._journal.name, self.position))
+        self._raise()
+        return next((view.lag for view in self._journal.feeds() if view.name == self.consumer), 0)
+
+    @property
+    def is_redelivering(self) -> bool:
+        """Whether what was delivered last had been delivered before: the next one comes when it is acknowledged."""
+        return self._followed.is_again and self._followed.last in self._followed.unacked
+
+    def __repr__(self) -> str:
+        return f"<RemoteFeed of {self._journal.name} consumer={self.consumer}>"
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the iteration, on whatever thread it is, and have written what was acknowledged. Closing twice is fine."""
+        if self.is_closed:
+            return
+        if self.consumer is not None and not self._inbox.is_over:
+            try:
+                self._position = self._asked(self._followed.state(), self._inbox)
+            except (StoreClosed, *_OVER):
+                pass  # it has ended before: what the daemon does not know comes again
+        self.is_closed = True
+        self._heart.end()
+        self._link.wake(self._inbox)
+        try:
+            self._asked(self._followed.close(), self._inbox)
+        except (StoreClosed, *_OVER):
+            pass  # it has ended with its connection
+        self._link.shut(self._inbox)
+
+    def __enter__(self) -> RemoteFeed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Failing(Waiter):
+    """Who waits until a failure is known: what had come before that comes again."""
+
+    def __init__(self, followed: Followed, inbox: Inbox) -> None:
+        super().__init__(None)
+        self._followed = followed
+        self._inbox = inbox
+
+    def end(self, result: Any = None, error: JournalError | None = None) -> None:
+        """It is: under the lock of the link, before anything that came later."""
+        if error is None and not self.is_done:
+            self._followed.failed(result, len(self._inbox.items))
+            self._inbox.items.clear()
+        super().end(result, error)

@@ -1,0 +1,216 @@
+"""
+A feed as a client knows it, without its connection: what to ask to open it, to go on and to acknowledge; what to make of what comes.
+
+A feed lives with its connection. When that breaks the feed is opened again: a named one goes on where the daemon says, one without a name
+behind the last change that was handed out.
+
+F1  A change that was acknowledged is not handed out again: when its acknowledgement was lost with the connection, it is repeated
+    silently.
+F2  Nothing is handed out that came before a failure was told: it comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from journal.core.arguments import cursors_of
+from journal.core.log.cursor import Cursor
+from journal.core.log.events import Event
+from journal.core.times import DurationLike, duration_ms
+from journal.errors import FrameError, Invalid, StoreClosed
+from journal.net.client.calls.call import Call, as_it_is, call, nothing
+from journal.net.client.calls.feeds import cursor_of, feed_name
+from journal.net.wire.limits import LIST_MAX
+from journal.net.wire.quoting import shown
+from journal.net.wire.values import cursor_from, error_from, event_from
+
+UNACKED_MAX = 10_000
+CREDIT = 256
+"""Changes that are on their way or wait here."""
+_NOWHERE = Cursor(0, -2)
+
+
+class End:
+    """In the place of an event: there are no more."""
+
+
+END = End()
+
+
+class Followed:
+    """See the module. One thread at a time iterates; whoever acknowledges holds a lock."""
+
+    def __init__(
+        self,
+        journal: str,
+        *,
+        consumer: str | None,
+        start: str | Cursor,
+        live: bool,
+        copy: bool,
+        flush: DurationLike,
+        unacked_max: int,
+        wait_acks: bool,
+    ) -> None:
+        if type(unacked_max) is not int or unacked_max < 1:
+            raise Invalid(f"unacked_max is {unacked_max!r}: it must be an int of at least 1")
+        if copy and (consumer is None or start != "BEGIN"):
+            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
+        if start not in ("BEGIN", "END") and not isinstance(start, Cursor):
+            raise Invalid(f"start is {start!r}: it must be BEGIN, END or a journal.Cursor")
+        self.journal = journal
+        self.consumer = None if consumer is None else feed_name(consumer)
+        self.is_waiting = wait_acks
+        self.subscription = 0
+        self.again = _NOWHERE
+        """What comes up to here was delivered before."""
+        self.last: Cursor | None = None
+        """The last change that was handed out."""
+        self.is_again = False
+        """Whether that one had been delivered before."""
+        self.unacked: set[Cursor] = set()
+        """Handed out, and not acknowledged."""
+        self._unsure: set[Cursor] = set()
+        """Acknowledged, and the daemon has not said that it knows."""
+        self._start: str | Cursor = start
+        self._blank: dict[str, Any] | None = None
+        self._used = 0
+        self._options = {
+            "live": live,
+            "copy": copy or None,
+            "flush": duration_ms(flush, "flush"),
+            "unacked_max": min(unacked_max, LIST_MAX),
+        }
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    def open(self) -> Call[Cursor]:
+        """Ask for the feed, for the first time or again; its position."""
+        start = self._start if isinstance(self._start, str) else cursor_of(self._start)
+        opening = call(
+            "FEED_OPEN", self.journal, self._opened, consumer=self.consumer, start=start, credit=CREDIT, **self._options
+        )
+        return opening._replace(undo=lambda reply: [self.close(reply["subscription"])])
+
+    def _opened(self, reply: Any) -> Cursor:
+        match reply:
+            case {"subscription": int(number), "position": position, "again": again, "blank": None | dict() as blank}:
+                self.subscription = number
+                self.again = _NOWHERE if self.consumer is None else cursor_from(again)
+                self._blank = blank
+                self._used = 0
+                at = cursor_from(position)
+                self._start = self._start if self.consumer is not None else self.last or at
+                self._unsure.difference_update([cursor for cursor in set(self._unsure) if cursor <= at])
+                return at
+        raise FrameError(f"{shown(reply)} is no answer to FEED_OPEN: it has subscription, position, again and blank")
+
+    def close(self, subscription: int | None = None) -> Call[None]:
+        """Ask for its end."""
+        return call("FEED_CLOSE", self.journal, nothing, subscription=subscription or self.subscription)
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
+    def take(self, item: Any) -> Event | End | Call[Any]:
+        """What an item means: an event for the program, the end, or what to ask and go on (F1)."""
+        if item is None:
+            return END
+        if type(item) is dict:
+            raise error_from(item)
+        self._used += 1
+        event = event_from(item, self._blank)
+        cursor = event.cursor
+        if cursor in self._unsure:
+            return self._ack([cursor])
+        if self.consumer is None:
+            self._start = cursor
+        else:
+            self.is_again = cursor <= self.again
+            self.unacked.add(cursor)
+        self.last = cursor
+        return event
+
+    def credit(self) -> int:
+        """How many more items to ask for now; 0: not yet."""
+        if self._used * 2 < CREDIT:
+            return 0
+        used, self._used = self._used, 0
+        return used
+
+    @property
+    def must_look(self) -> bool:
+        """Whether, with nothing there, the daemon may be waiting for an acknowledgement: to be asked with `look`."""
+        return self.consumer is not None and not self.is_waiting and bool(self.unacked)
+
+    def look(self) -> Call[list[Any]]:
+        """What is there, as items; Unacknowledged when none comes before something is acknowledged."""
+        return call("FEED_NEXT", self.journal, self._looked, subscription=self.subscription, n=CREDIT)
+
+    def _looked(self, reply: Any) -> list[Any]:
+        match reply:
+            case {"events": list(events), "is_end": bool(is_end)}:
+                self._used -= len(events)  # they cost no credit
+                return [*events, None] if is_end else events
+        raise FrameError(f"{shown(reply)} is no answer to FEED_NEXT: it has events and is_end")
+
+    # -- acknowledging ------------------------------------------------------------------------------------------------
+
+    def named(self, what: str) -> str:
+        """The consumer's name; refuses what needs one."""
+        if self.consumer is None:
+            raise Invalid(f"a feed without a consumer's name keeps nothing: open it with feed(consumer=...) to {what}")
+        return self.consumer
+
+    def ack(self, which: Iterable[object]) -> tuple[list[Cursor], list[Call[Any]]]:
+        """Acknowledge changes: their cursors, and what to ask. None of them is taken when one was never delivered."""
+        cursors = [cursor for each in which for cursor in cursors_of(each)]
+        self._check(cursors)
+        self.unacked.difference_update(cursors)
+        self._unsure.update(cursors)
+        asks = [self._ack(cursors[first : first + LIST_MAX]) for first in range(0, len(cursors), LIST_MAX)]
+        return cursors, asks
+
+    def _ack(self, cursors: list[Cursor]) -> Call[Any]:
+        wire = [cursor_of(cursor) for cursor in cursors]
+        return call("FEED_ACK", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
+
+    def sure(self, cursors: Iterable[Cursor]) -> None:
+        """The daemon knows these acknowledgements."""
+        self._unsure.difference_update(cursors)
+
+    def state(self) -> Call[Cursor]:
+        """Where the daemon has it: the position."""
+        return call(
+            "FEED_ACK",
+            self.journal,
+            lambda reply: cursor_from(reply["position"]),
+            subscription=self.subscription,
+            cursors=[],
+        )
+
+    def fail(self, which: object) -> Call[Any]:
+        """Say that something failed; `failed` is told the reply."""
+        cursors = cursors_of(which)
+        self._check(cursors)
+        for cursor in cursors:
+            if cursor not in self.unacked and cursor > self.again:
+                raise Invalid(f"{cursor} is acknowledged: it cannot fail any more")
+        wire = [cursor_of(cursor) for cursor in cursors] or None
+        return call("FEED_FAIL", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
+
+    def failed(self, reply: Any, dropped: int) -> None:
+        """A failure was told; so many items that had come before are dropped (F2)."""
+        self.again = cursor_from(reply.get("again") if type(reply) is dict else reply)
+        self._used += dropped
+
+    def _check(self, cursors: list[Cursor]) -> None:
+        for cursor in cursors:
+            if (self.last is None or cursor > self.last) and cursor > self.again:
+                raise Invalid(
+                    f"{cursor} was never delivered, so it cannot be acknowledged: the last one that was is {self.last}"
+                )
+
+    def closed(self) -> StoreClosed:
+        """The error of who uses a feed that is closed."""
+        return StoreClosed(f"the feed of consumer {self.consumer!r} is closed: open it again")

@@ -1,0 +1,66 @@
+"""
+Entries that no frame can hold, of one journal: the program that has the store can put them, and it alone can claim them.
+
+G1  They wait where they are, in their place in the order of work. Who claims over the wire gets what comes behind them.
+G2  People are told, once of each: with a line in the log, and the flag TOO_LARGE.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from journal.core.entry.keys import UserKey
+from journal.errors import JournalError
+from journal.net.wire.quoting import shown
+
+if TYPE_CHECKING:
+    from journal.engine.journal import Journal
+
+log = logging.getLogger("journal.daemon")
+
+TOO_LARGE = "too_large"
+TOLD_MAX = 1 << 16
+"""Entries of which it is remembered that people were told."""
+
+
+class Large:
+    """What is known of them. `noted` under the journal's lock, the rest on any thread."""
+
+    def __init__(self, room: int) -> None:
+        self.is_ahead = False
+        """Whether the last claim passed over some."""
+        self._room = room
+        self._told: set[bytes] = set()
+        self._news: list[tuple[UserKey, int]] = []
+
+    def is_new(self, primary: bytes) -> bool:
+        """Whether nobody was told of the entry at this primary key."""
+        return primary not in self._told
+
+    def noted(self, primary: bytes, key: UserKey, size: int) -> None:
+        """There is one, of which people are to be told."""
+        if len(self._told) >= TOLD_MAX:
+            self._told.clear()
+        self._told.add(primary)
+        self._news.append((key, size))
+
+    def tell(self, journal: Journal) -> None:
+        """Tell people of those that are new (G2); not under the lock."""
+        if not self._news:
+            return
+        news, self._news = self._news, []
+        key, size = news[0]
+        more = f", and {len(news) - 1} more" if len(news) > 1 else ""
+        log.warning(
+            "entry_too_large journal=%s key=%s bytes=%d room=%d more=%d",
+            journal.name, shown(key), size, self._room, len(news) - 1,
+        )  # fmt: skip
+        message = (
+            f"the entry {shown(key)} has {size} bytes{more}, and a frame has room for {self._room}: clients do not get it. Claim "
+            "it in the process that has the store, or let the daemon and its clients have larger frames (--frame-bytes-max)"
+        )
+        try:
+            journal.raise_flag(TOO_LARGE, message, durability="interval")
+        except JournalError as e:  # what was claimed is handed out all the same
+            log.warning("flag_not_raised journal=%s error=%s", journal.name, shown(str(e)))

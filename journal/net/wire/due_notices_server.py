@@ -1,0 +1,275 @@
+"""
+LISTEN, the daemon's part: who wants to be told that entries have fallen due, and which datagram goes out when. No socket, no clock.
+
+    <work:pages DUE cookie=5f0c…;due=3;listener=7;next=1700000005000;sequence=12
+
+The engine tells when the next entry of a journal falls due (`schedule`), and how many are (`due`). The one timer of the daemon sleeps
+until `deadline`; then `overdue` names the journals to ask the engine about, and `take` gives the datagrams to send.
+
+L1  A datagram is a hint: it says that there is work, never what work. Losing one costs time, never work
+    (journal.net.wire.due_notices_client).
+L2  Every datagram of a listener has the next number of its sequence, whatever journal it is about, so a gap shows a loss. Renewing the
+    lease tells the last number, so the loss of the last one shows too.
+L3  One journal's news go to one listener at once, and then not again for GAP_MS: what comes meanwhile becomes one datagram at the end.
+L4  A datagram goes only to the host that asked, over its own authenticated connection, and carries a cookie that only it was told:
+    nobody can have others flooded, and nobody's forged datagram counts.
+L5  A listener lives for LEASE_MS after it was renewed, and no longer than its connection. Nobody wakes up for one that is over.
+L6  Nothing here grows with entries: only with listeners, and with journals that somebody listens to.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from journal.errors import Busy, Invalid, NotFound
+from journal.net.wire.auth import Grant
+from journal.net.wire.limits import DATAGRAM_BYTES_MAX
+from journal.net.wire.line import format_line
+from journal.net.wire.message import Address, Message
+
+LEASE_MS = 30_000
+GAP_MS = 20
+"""Fifty datagrams a second tell a backend as much as thousands would, and cost neither side a measurable part of a core."""
+LISTENERS_MAX = 4096
+HOLDER_MAX = 64
+"""Listeners of one connection."""
+COOKIE_BYTES = 16
+ALL = "*"
+
+
+class Datagram(NamedTuple):
+    """What to send where."""
+
+    address: tuple[str, int]
+    data: bytes
+
+
+class Listener:
+    """Who wants to be told."""
+
+    __slots__ = (
+        "address",
+        "cookie",
+        "grant",
+        "holder",
+        "journals",
+        "number",
+        "sent_at",
+        "sequence",
+        "until",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        holder: object,
+        address: tuple[str, int],
+        journals: frozenset[str],
+        grant: Grant,
+        cookie: bytes,
+    ) -> None:
+        self.number = number
+        self.holder = holder
+        self.address = address
+        self.journals = journals
+        self.grant = grant
+        self.cookie = cookie
+        self.until = 0
+        self.sequence = 0
+        self.sent_at: dict[str, int] = {}
+        self.waiting: set[str] = set()
+        """Journals whose news wait for the gap to end (L3)."""
+
+    def wants(self, journal: str) -> bool:
+        """Whether this is about what it asked for, and may see."""
+        return (ALL in self.journals or journal in self.journals) and self.grant.may_see(journal)
+
+    def reply(self) -> dict[str, Any]:
+        """The reply to LISTEN."""
+        return {
+            "listener": self.number,
+            "cookie": self.cookie.hex(),
+            "lease_ms": LEASE_MS,
+            "sequence": self.sequence,
+        }
+
+
+class Listeners:
+    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are told as they are."""
+
+    def __init__(self, server: str, *, listeners_max: int = LISTENERS_MAX, gap_ms: int = GAP_MS) -> None:
+        self._server = server
+        self._listeners_max = listeners_max
+        self._gap_ms = gap_ms
+        self._listeners: dict[int, Listener] = {}
+        self._last = 0
+        self._audience: dict[str, list[Listener]] = {}
+        """Who wants to know of a journal; made when it is asked for, thrown away when somebody comes or goes."""
+        self._expire_at: int | None = None
+        """No lease ends before."""
+        self._next: dict[str, int] = {}
+        """When the next entry of a journal falls due, as far as the engine told."""
+        self._known: dict[str, tuple[int, int | None]] = {}
+        """How many are due and when the next one is, by the last report."""
+        self._later: list[tuple[int, int, str]] = []
+        """When which listener is to be told about which journal (L3)."""
+        self._ready: list[Datagram] = []
+
+    # -- who listens --------------------------------------------------------------------------------------------------
+
+    def add(
+        self, holder: object, address: tuple[str, int], journals: Iterable[str], grant: Grant, cookie: bytes, now: int
+    ) -> Listener:
+        """A new listener; the address is the peer's own host with the port that it asked for (L4)."""
+        if len(cookie) != COOKIE_BYTES:
+            raise Invalid(f"a cookie has {COOKIE_BYTES} random bytes, not {len(cookie)}")
+        if len(self._listeners) >= self._listeners_max:
+            self._expire(now)
+        if len(self._listeners) >= self._listeners_max:
+            raise Busy(f"there are {self._listeners_max} listeners: poll, and try again later")
+        if sum(listener.holder is holder for listener in self._listeners.values()) >= HOLDER_MAX:
+            raise Busy(f"a connection has at most {HOLDER_MAX} listeners: one may ask for many journals")
+        self._last += 1
+        listener = Listener(self._last, holder, address, frozenset(journals), grant, cookie)
+        listener.until = now + LEASE_MS
+        self._listeners[listener.number] = listener
+        self._audience.clear()
+        self._expire_at = listener.until if self._expire_at is None else min(self._expire_at, listener.until)
+        return listener
+
+    def renew(
+        self, number: int, holder: object, now: int, *, port: int | None = None, journals: Iterable[str] | None = None
+    ) -> Listener:
+        """A listener is still there (L5); what it asks for cannot be changed so: it is refused, not ignored."""
+        listener = self._listeners.get(number)
+        if listener is None or listener.holder is not holder or listener.until <= now:
+            raise NotFound(
+                f"there is no listener {number} of this connection: its lease was not renewed in time. LISTEN again"
+            )
+        if port not in (None, listener.address[1]) or (journals is not None and {*journals} != listener.journals):
+            raise Invalid(
+                f"a renewal names the same port and journals, and listener {number} has the port {listener.address[1]} and "
+                f"{len(listener.journals)} journals: for others LISTEN without `listener`"
+            )
+        listener.until = now + LEASE_MS
+        return listener
+
+    def remove(self, number: int, holder: object) -> bool:
+        """A listener wants no more; False when there is none."""
+        listener = self._listeners.get(number)
+        if listener is None or listener.holder is not holder:
+            return False
+        del self._listeners[number]
+        self._forget()
+        return True
+
+    def remove_all(self, holder: object) -> None:
+        """A connection has ended (L5)."""
+        for number in [n for n, listener in self._listeners.items() if listener.holder is holder]:
+            del self._listeners[number]
+        self._forget()
+
+    def _expire(self, now: int) -> None:
+        if self._expire_at is None or now < self._expire_at:
+            return
+        gone = [number for number, listener in self._listeners.items() if listener.until <= now]
+        for number in gone:
+            del self._listeners[number]
+        self._expire_at = min((listener.until for listener in self._listeners.values()), default=None)
+        if gone:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What nobody listens to any more is not kept (L6)."""
+        self._audience.clear()
+        for journal in [j for j in {*self._next, *self._known} if not self.is_wanted(j)]:
+            self._next.pop(journal, None)
+            self._known.pop(journal, None)
+
+    def is_wanted(self, journal: str) -> bool:
+        """Whether somebody listens to a journal: the engine need not report on others."""
+        return bool(self._wanting(journal))
+
+    def _wanting(self, journal: str) -> list[Listener]:
+        audience = self._audience.get(journal)
+        if audience is None:
+            audience = [listener for listener in self._listeners.values() if listener.wants(journal)]
+            self._audience[journal] = audience
+        return audience
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    # -- what the engine tells ----------------------------------------------------------------------------------------
+
+    def schedule(self, journal: str, next_due: int | None) -> None:
+        """The next entry of a journal that is not due yet falls due then; None: there is none."""
+        if next_due is None:
+            self._next.pop(journal, None)
+        elif self.is_wanted(journal):
+            self._next[journal] = next_due
+
+    def overdue(self, now: int) -> list[str]:
+        """Journals of which an entry has fallen due: ask the engine how many there are, and say `due`."""
+        found = sorted(journal for journal, at in self._next.items() if at <= now)
+        for journal in found:
+            del self._next[journal]
+        return found
+
+    def due(self, journal: str, number: int, next_due: int | None, now: int) -> None:
+        """So many entries are due by now, and the next one is then: all who want to know are told (L3)."""
+        self._expire(now)
+        self.schedule(journal, next_due)
+        if number < 1 or not self.is_wanted(journal):
+            return
+        self._known[journal] = number, next_due
+        for listener in self._wanting(journal):
+            if journal not in listener.waiting:
+                at = listener.sent_at.get(journal, now - self._gap_ms) + self._gap_ms
+                if at <= now:
+                    self._tell(listener, journal, now)
+                else:
+                    listener.waiting.add(journal)
+                    heapq.heappush(self._later, (at, listener.number, journal))
+
+    def _tell(self, listener: Listener, journal: str, now: int) -> None:
+        number, next_due = self._known[journal]
+        listener.sequence += 1  # L2
+        listener.sent_at[journal] = now
+        parameters: dict[str, Any] = {
+            "cookie": listener.cookie.hex(),
+            "due": number,
+            "listener": listener.number,
+            "sequence": listener.sequence,
+        }
+        if next_due is not None:
+            parameters["next"] = next_due
+        message = Message("DUE", parameters, sent_from=Address(self._server, journal))
+        self._ready.append(Datagram(listener.address, format_line(message, bytes_max=DATAGRAM_BYTES_MAX)))
+
+    # -- what to send -------------------------------------------------------------------------------------------------
+
+    def take(self, now: int) -> list[Datagram]:
+        """The datagrams to send now."""
+        while self._later and self._later[0][0] <= now:
+            _, number, journal = heapq.heappop(self._later)
+            listener = self._listeners.get(number)
+            if listener is not None and listener.until > now and journal in self._known:
+                listener.waiting.discard(journal)
+                self._tell(listener, journal, now)
+        ready, self._ready = self._ready, []
+        return ready
+
+    @property
+    def gap_at(self) -> int | None:
+        """When the next gap ends that somebody's news wait for (L3)."""
+        return self._later[0][0] if self._later else None
+
+    @property
+    def deadline(self) -> int | None:
+        """When to look again: an entry falls due, or a gap ends. None: nothing will happen by itself (L5)."""
+        times = [*self._next.values(), *(at for at, _, _ in self._later[:1])]
+        return min(times, default=None)

@@ -1,0 +1,117 @@
+"""
+Who consumes a journal in this process: one consumer under a name, and who has which buckets.
+
+A consumer that wants its share takes a seat (`sit`), and gives it up when it goes or falls silent (`rise`). With every change the
+buckets are dealt anew among those who sit, so that as few as possible change hands (`journal.core.buckets`).
+
+Q1  Two live consumers of one journal have different names.
+Q2  The ranges of those who sit are disjoint, cover all buckets, and differ in size by one at most. Who does not sit has none.
+Q3  A range that was taken away concerns claims to come: leases of its buckets are finished by who has them.
+Q4  A consumer that was forgotten without a goodbye keeps its buckets until somebody looks (`sweep`): those who wait for work do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any, Protocol
+
+from journal.api.backend import Ground
+from journal.core.buckets import Range, deal
+from journal.errors import Refused
+from journal.roles.failures import FailureLog
+
+
+class Seated(Protocol):
+    """A consumer as the dealing sees it."""
+
+    name: str
+
+    def use(self, dealt: Range | None) -> None:
+        """Claim from these buckets from now on; None: from none."""
+
+
+class Dealing:
+    """The consumers of one journal."""
+
+    def __init__(self, buckets: int) -> None:
+        self._lock = threading.Lock()
+        self._live: weakref.WeakValueDictionary[str, Seated] = weakref.WeakValueDictionary()
+        self._dealt: dict[str, Range | None] = {}
+        """In the order of their arrival."""
+        self.buckets = buckets
+        self.failures = FailureLog()
+        """Of the handlers of all of them."""
+
+    def enter(self, consumer: Seated) -> None:
+        """A consumer begins to live (Q1)."""
+        with self._lock:
+            if consumer.name in self._live:
+                raise Refused(
+                    f"there is a consumer {consumer.name!r} of this journal in this process: close it first, or take another name"
+                )
+            self._live[consumer.name] = consumer
+
+    def leave(self, consumer: Seated) -> None:
+        """A consumer is no more."""
+        self.rise(consumer)
+        with self._lock:
+            if self._live.get(consumer.name) is consumer:
+                del self._live[consumer.name]
+
+    def sit(self, consumer: Seated) -> None:
+        """A consumer wants its share."""
+        with self._lock:
+            if consumer.name not in self._dealt:
+                self._deal([*self._dealt, consumer.name])
+
+    def rise(self, consumer: Seated) -> None:
+        """A consumer wants nothing more, or cannot be trusted with it."""
+        with self._lock:
+            if consumer.name in self._dealt:
+                self._deal([name for name in self._dealt if name != consumer.name])
+                consumer.use(None)
+
+    def _deal(self, names: list[str]) -> None:
+        """Deal to those who are there (Q2), and tell those whose range is another now."""
+        names = [name for name in names if name in self._live]
+        before, self._dealt = self._dealt, deal(self.buckets, names, self._dealt)
+        for name, dealt in self._dealt.items():
+            consumer = self._live.get(name)
+            if consumer is not None and (name not in before or before[name] != dealt):
+                consumer.use(dealt)
+
+    def ranges(self) -> dict[str, Range | None]:
+        """What is dealt to whom."""
+        with self._lock:
+            return dict(self._dealt)
+
+    def sweep(self) -> None:
+        """Deal the buckets of those who are gone to the others (Q4)."""
+        if any(name not in self._live for name in list(self._dealt)):
+            with self._lock:
+                self._deal(list(self._dealt))
+
+
+_making = threading.Lock()
+_dealings: weakref.WeakKeyDictionary[Any, Dealing] = weakref.WeakKeyDictionary()
+
+
+def dealing_of(ground: Ground) -> Dealing:
+    """The dealing of a journal; there is one, for a journal afar one for each connection."""
+    buckets = ground.settings.buckets
+    with _making:
+        dealing = _dealings.get(ground.key)
+        if dealing is None:
+            dealing = _dealings[ground.key] = Dealing(buckets)
+        return dealing
+
+
+def _begin_again() -> None:
+    global _making, _dealings
+    _making = threading.Lock()  # whoever held it is not here
+    _dealings = weakref.WeakKeyDictionary()
+
+
+os.register_at_fork(after_in_child=_begin_again)

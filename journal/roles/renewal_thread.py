@@ -1,0 +1,181 @@
+"""
+The watch: one thread for all consumers of this process (and one for those of each connection), which no handler can block.
+
+It sleeps until the next consumer has something to look after (`tick(now)` of the consumer, which answers when it wants to be
+looked after again), and knows each consumer's next date only. What a program wants to be told is told by other threads.
+
+W1  A consumer is known weakly: one that nobody holds any more is not looked after, and its leases end by themselves.
+W2  Its times are those of the steady clock (`running`): what it looks after are durations, whatever becomes of the wall clock. Sleeps
+    are clamped, and end when a clock of a test moves.
+W3  The watch holds no lock while it ticks, and takes none of the engine's while it holds its own.
+W4  A daemon that does not answer keeps nobody waiting but those whose leases are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Protocol
+
+from journal.api.backend import Clock
+from journal.core.limits import NEVER
+from journal.errors import StoreFull
+from journal.threads import begin
+
+log = logging.getLogger("journal.watch")
+
+SLEEP_MAX_S = 60.0
+RETRY_MS = 1000
+
+
+class Watched(Protocol):
+    """Somebody who is looked after."""
+
+    time: Clock
+    armed_at: int
+    """The date under which the watch has it, or an earlier one; the watch's own."""
+
+    def tick(self, now: int) -> int:
+        """Do what is due; when to come again (NEVER: when asked)."""
+
+
+class _Dates:
+    """The next dates of the consumers of one clock."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self.heap: list[tuple[int, int, weakref.ref[Watched]]] = []
+        self.end = end
+        """Be told no more when a manual clock moves."""
+
+
+class Watch:
+    """Looks after consumers at their dates. One for a process: `watch()`."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition(threading.Lock())
+        self._dates: dict[Clock, _Dates] = {}
+        self._numbers = count()
+        self._thread: threading.Thread | None = None
+        self._is_looking = False
+        self._has_moved = False
+
+    def at(self, watched: Watched, date: int) -> None:
+        """Look after somebody at a date, or earlier."""
+        if date >= watched.armed_at:
+            return
+        with self._wake:
+            if date >= watched.armed_at:
+                return
+            watched.armed_at = date
+            dates = self._dates.get(watched.time)
+            if dates is None:
+                dates = self._dates[watched.time] = _Dates(watched.time.on_advance(self._clock_moved))
+            heappush(dates.heap, (date, next(self._numbers), weakref.ref(watched)))
+            if self._thread is None:
+                try:
+                    self._thread = begin(threading.Thread(target=self._run, name="journal-consumers", daemon=True))
+                except StoreFull:
+                    watched.armed_at = NEVER  # the next call tries again
+                    raise
+            self._wake.notify_all()
+
+    def soon(self, watched: Watched) -> None:
+        """Look after somebody now."""
+        self.at(watched, 0)
+
+    def forget(self, watched: Watched | None = None) -> None:
+        """Somebody has nothing more to look after; with nobody left the thread ends. Those who are gone go too (W1)."""
+        with self._wake:
+            for dates in self._dates.values():
+                dates.heap = [item for item in dates.heap if item[2]() not in (None, watched)]
+                heapify(dates.heap)
+            self._wake.notify_all()
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Return when nothing is left to do at this time; False when that took longer."""
+        with self._wake:
+            return self._wake.wait_for(lambda: not (self._is_looking or self._has_moved or self._is_due()), timeout)
+
+    def _clock_moved(self) -> None:
+        with self._wake:
+            self._has_moved = self._thread is not None  # it may have ended while the clock told others
+            self._wake.notify_all()
+
+    def _is_due(self) -> bool:
+        """Whether somebody may have to be looked after; under the lock."""
+        return any(dates.heap and dates.heap[0][0] <= time.running() for time, dates in self._dates.items())
+
+    def _take(self) -> list[Watched]:
+        """Who is to be looked after, taken out; what is stale goes."""
+        found: dict[int, Watched] = {}
+        for time, dates in list(self._dates.items()):
+            now = time.running()
+            while dates.heap and (dates.heap[0][0] <= now or dates.heap[0][2]() is None):
+                watched = heappop(dates.heap)[2]()
+                if watched is not None and watched.armed_at <= now:
+                    watched.armed_at = NEVER
+                    found[id(watched)] = watched
+            if not dates.heap and not any(each.time is time for each in found.values()):
+                dates.end()
+                del self._dates[time]
+        return list(found.values())
+
+    def _sleep_s(self) -> float:
+        waits = [time.until_running(dates.heap[0][0]) for time, dates in self._dates.items()]
+        return min([*(wait for wait in waits if wait is not None), SLEEP_MAX_S])
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._is_looking = False
+                while True:
+                    self._has_moved = False
+                    due = self._take()
+                    if due:
+                        break
+                    self._wake.notify_all()  # who waits for idleness
+                    if not self._dates:
+                        self._thread = None
+                        return
+                    self._wake.wait(self._sleep_s())
+                self._is_looking = True
+            while due:
+                self._look_after(due.pop())  # and forgets it (W1)
+
+    def _look_after(self, watched: Watched) -> None:
+        now = watched.time.running()
+        try:
+            following = watched.tick(now)
+        except Exception:
+            log.exception("consumer_tick_failed consumer=%r", watched)
+            following = now + RETRY_MS
+        if following < NEVER:
+            self.at(watched, following)
+
+
+_watch = Watch()
+_making = threading.Lock()
+_far: weakref.WeakKeyDictionary[Clock, Watch] = weakref.WeakKeyDictionary()
+
+
+def watch(time: Clock | None = None) -> Watch:
+    """The watch of this process; for those whose engine is far away one for each connection, since it may have to wait for that (W4)."""
+    if time is None or not time.is_far:
+        return _watch
+    with _making:
+        return _far.setdefault(time, Watch())
+
+
+def _begin_again() -> None:
+    global _watch, _making, _far
+    _watch = Watch()  # the thread is the parent's, and so are the consumers
+    _making = threading.Lock()
+    _far = weakref.WeakKeyDictionary()
+
+
+os.register_at_fork(after_in_child=_begin_again)

@@ -1,0 +1,1 @@
+"""The public functions: session, register, load, export. May import everything below."""

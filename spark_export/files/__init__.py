@@ -1,0 +1,1 @@
+"""CSV, JSON lines and Parquet files as rows of a load. May import columns and loads."""

@@ -1,0 +1,1 @@
+"""Options, parsed once into frozen objects. May import columns and errors."""

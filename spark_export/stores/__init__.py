@@ -1,0 +1,1 @@
+"""Stores as jobs open them, and the process that owns a temporary directory. May import options."""

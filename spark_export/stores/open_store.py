@@ -1,0 +1,221 @@
+"""
+From a path or an address to an open store, whoever owns it.
+
+    nobody owns it            reads look at it when it was closed cleanly; else it is opened here, for as long as it takes
+    a daemon owns it          it is asked
+    another process owns it   reads look at what the last checkpoint committed; writes are refused, with what to do
+
+T1  Who opens a store here for a moment waits for others on this machine who do so too: two jobs that begin together must not take each
+    other for a lasting owner.
+T2  Nothing is made: a store or a journal that is not there is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import journal
+from journal.engine.files.posix import announced
+from journal.engine.snapshots.reader import Copied
+from journal.engine.snapshots.take import take
+from journal.errors import AccessDenied, ConnectionLost, JournalError, NotFound, StoreLocked
+from journal.net.client.connect import RemoteStore
+from journal.net.client.journal import RemoteJournal
+from journal.net.client.snapshot import RemoteSnapshotPart
+from journal.net.tls import client_context
+from spark_export.errors import NOT_FOUND, STORE_LOCKED, STORE_NOT_FOUND, STORE_UNREACHABLE, coded, problem
+from spark_export.options.common import PLACE, Place, place_of, taken
+
+AnyStore = journal.Store | RemoteStore
+AnyJournal = journal.Journal | RemoteJournal
+
+
+@contextlib.contextmanager
+def opened_to_read(place: Place) -> Iterator[AnyJournal]:
+    """The journal, from the newest state that can be had."""
+    with contextlib.ExitStack() as held:
+        whole = None if place.is_address else _whole(place, held)
+        yield existing(held.enter_context(_opened(place, is_look_enough=True)), place) if whole is None else whole
+
+
+def _whole(place: Place, held: contextlib.ExitStack) -> AnyJournal | None:
+    """A look at a journal that was closed cleanly: to open it would read all of it twice, to check it and to close it."""
+    with contextlib.ExitStack() as looking:
+        try:
+            pages = looking.enter_context(looked_at(place))
+        except StoreLocked:
+            return None  # it is open in this process; if it is served, its daemon can be asked
+        if isinstance(pages, journal.Journal) and pages.shows_all:
+            held.push(looking.pop_all())
+            return pages
+    return None
+
+
+@contextlib.contextmanager
+def opened_to_write(place: Place) -> Iterator[AnyJournal]:
+    """The journal, to change it."""
+    with _opened(place, is_look_enough=False) as store:
+        yield existing(store, place)
+
+
+@contextlib.contextmanager
+def looked_at(place: Place) -> Iterator[AnyJournal]:
+    """The journal, for its settings and its schema: the catalog is enough, so nobody's store is taken for it."""
+    if place.is_address:
+        with connected(place.path, place) as store:
+            yield existing(store, place)
+    else:
+        check_is_store(place.path)
+        with journal.open(place.path, readonly=True) as look:
+            yield existing(look, place)
+
+
+def existing(store: AnyStore, place: Place) -> AnyJournal:
+    """A journal that must be there (T2)."""
+    names = store.journals()
+    if place.journal not in names:
+        raise problem(
+            NotFound,
+            NOT_FOUND,
+            f"there is no journal {place.journal!r} in {place.path}: it has {', '.join(names) or 'none'}",
+        )
+    return store.journal(place.journal)
+
+
+def connected(address: str, place: Place) -> RemoteStore:
+    """A daemon, as who the options or the environment say that we are."""
+    token = place.token or os.environ.get("JOURNAL_TOKEN")
+    ca = place.tls_ca or os.environ.get("JOURNAL_TLS_CA")
+    tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
+    try:
+        return journal.connect(address, token=token, tls=tls)
+    except (ConnectionLost, AccessDenied) as e:
+        raise coded(e, STORE_UNREACHABLE) from e
+
+
+def told_all(place: Place) -> Place:
+    """The same place for tasks, which may run where the driver's environment is not: with the token that is there."""
+    token = place.token or os.environ.get("JOURNAL_TOKEN")
+    return replace(place, token=token) if place.is_address and token else place
+
+
+def check_is_store(path: str) -> None:
+    """Refuses a path where no store is."""
+    if not os.path.isdir(os.path.join(path, "catalog")):
+        raise problem(
+            NotFound,
+            STORE_NOT_FOUND,
+            f"{path} is not a store on this machine: give the path of one, or its daemon's address (tcp://HOST:PORT)",
+        )
+
+
+def place_in(
+    store: AnyStore | str | os.PathLike[str], name: str, *, token: str | None = None, tls_ca: str | None = None
+) -> Place:
+    """The place of a journal in a store that is open, or named."""
+    found = {"journal": name, "token": token, "tls_ca": tls_ca, "path": _path_of(store)}
+    return place_of(taken({word: text for word, text in found.items() if text is not None}, PLACE, "finding"))
+
+
+def _path_of(store: AnyStore | str | os.PathLike[str]) -> str:
+    if isinstance(store, journal.Store):
+        return str(store.path)
+    return str(store._link.address) if isinstance(store, RemoteStore) else os.fspath(store)
+
+
+@contextlib.contextmanager
+def opened_place(
+    store: AnyStore | str | os.PathLike[str], place: Place, *, is_written: bool = False
+) -> Iterator[AnyJournal]:
+    """The journal, of a store that is open and stays so, or of one that is opened for the time of the block, to read or to write."""
+    if isinstance(store, AnyStore):
+        yield existing(store, place)
+    else:
+        with opened_to_write(place) if is_written else opened_to_read(place) as pages:
+            yield pages
+
+
+def is_daemons(pages: AnyJournal) -> bool:
+    """Whether a daemon keeps it, not this process."""
+    return isinstance(pages, RemoteJournal)
+
+
+def snapshot_of(pages: AnyJournal, directory: str, known: Sequence[Copied] = ()) -> Any:
+    """
+    A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
+    some minutes after it was read last. Copies that are known, and that will be there for as long, are not made again.
+    """
+    return take(pages._p, directory, known) if isinstance(pages, journal.Journal) else pages.snapshot()
+
+
+def trusting(part: Any, place: Place) -> Any:
+    """A part of a snapshot, to be read in another process than it was made in: whom to trust does not go along with it."""
+    if isinstance(part, RemoteSnapshotPart) and part.address.startswith("tls:") and place.tls_ca is not None:
+        return replace(part, tls=client_context(ca=Path(place.tls_ca)))
+    return part
+
+
+@contextlib.contextmanager
+def _opened(place: Place, *, is_look_enough: bool) -> Iterator[AnyStore]:
+    if place.is_address:
+        with connected(place.path, place) as remote:
+            yield remote
+        return
+    check_is_store(place.path)
+    with contextlib.ExitStack() as held:
+        store = _owned_or_asked(place, held, is_look_enough)
+        held.callback(store.close)
+        yield store
+
+
+def _owned_or_asked(place: Place, held: contextlib.ExitStack, is_look_enough: bool) -> AnyStore:
+    held.enter_context(_turn(place.path))
+    try:
+        return journal.open(place.path)
+    except StoreLocked as e:
+        locked = e
+    held.close()  # the owner is somebody else: others need not wait for us
+    addresses = sorted(announced(Path(place.path)), key=lambda address: not address.startswith("unix:"))
+    reason = "which listens nowhere"
+    for address in addresses:
+        try:
+            return connected(address, place)
+        except JournalError as e:
+            reason = f"whose daemon does not answer at {address} ({e})"
+    if is_look_enough:
+        return journal.open(place.path, readonly=True)
+    raise problem(
+        StoreLocked,
+        STORE_LOCKED,
+        f"{place.path} is owned by another process, {reason}: close it there, have it serve the store (store.serve()), or run "
+        "`journal serve` in its place",
+    ) from locked
+
+
+@contextlib.contextmanager
+def _turn(path: str) -> Iterator[None]:
+    """This machine's turn to own a store for a moment (T1)."""
+    name = hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:32]
+    place = os.path.join(tempfile.gettempdir(), f"journal-turn-{os.geteuid()}-{name}")
+    while True:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if not os.fstat(fd).st_nlink:
+                continue  # who had it before us has removed it: others wait for another file by now
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(place)
+            return
+        finally:
+            os.close(fd)

@@ -1,0 +1,41 @@
+"""The one model of a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from journal.errors import Invalid
+from journal.net.wire.message import Address, Message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"command": "put"},
+        {"command": ""},
+        {"command": "PUT\n"},
+        {"command": "P" * 65},
+        {"command": 7},
+        {"parameters": {"a-b": "1"}},
+        {"parameters": {"1a": "1"}},
+        {"parameters": {"": "1"}},
+        {"to": ("a", "b")},
+        {"to": Address("a", "")},
+        {"to": Address("a b", "c")},
+        {"sent_from": Address("", "b")},
+        {"sent_from": Address("a", "b:c")},
+    ],
+    ids=str,
+)
+def test_a_message_is_well_formed(wrong: dict[str, Any]) -> None:
+    """There is no Message that could not be written."""
+    with pytest.raises(Invalid):
+        Message(**({"command": "PING"} | wrong))
+
+
+def test_a_journal_is_a_service() -> None:
+    """Every name that a journal can have is a place that a message can go to."""
+    assert str(Message("PUT", to=Address("work", "0a_b.c-d")).to) == "work:0a_b.c-d"
+    assert str(Address("", "pages")) == "pages"

@@ -26,6 +26,7 @@ from journal.core.settings import MERGED, Settings, changed, changed_for_all
 from journal.engine.catalog import Catalog, Listed
 from journal.engine.files import lmdb
 from journal.engine.files.disposal import SPARE, remove_left
+from journal.engine.files.layout import GONE
 from journal.engine.files.posix import check_own, durable_names, make_directory
 from journal.engine.generations.generations import Kept, declared
 from journal.engine.loads.staging import sweep_loads
@@ -41,7 +42,6 @@ from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreD
 
 log = logging.getLogger("journal.store")
 
-GONE = "_gone-"
 _WIPE = "-wipe"
 _LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows|-[0-9]{20})?\.gone)?")
 """What a crash in the middle of a rotation or a disposal may leave."""

@@ -19,9 +19,12 @@ from journal.engine.files.posix import (
     check_own_socket,
     make_directory,
 )
-from journal.engine.loads.staging import LOADS
-from journal.engine.recovery import GONE
 from journal.errors import Invalid, StoreDamaged
+
+LOADS = "_loads"
+"""In the store's directory. No journal can have this name."""
+GONE = "_gone-"
+"""What the directory of a dropped journal begins with, until it is deleted."""
 
 
 def prepare(path: Path) -> None:

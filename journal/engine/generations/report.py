@@ -11,7 +11,6 @@ from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import decode_entry, place
 from journal.core.log.cursor import base_of, place_of
 from journal.core.values import Generation, Keeping
-from journal.engine.merged.rows import PrefixedRows, unprefixed
 from journal.engine.state.file import Rows
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ def _view(p: Pipeline, k: Kept, rows: Rows | None, ended: int | None) -> Generat
         return Generation(k.order, state, k.began, ended, last, 0, 0, 0, 0, log_kept_by, None, None, consumers)
     entries, buried = rows.size(), rows.size(b"buried")
     processing, lease = p.generations.leased(rows)
-    others = isinstance(rows, PrefixedRows) and rows.has_others
-    found = (("entries", entries - processing), ("leases", processing), ("buried", buried), ("others", others))
+    found = (("entries", entries - processing), ("leases", processing), ("buried", buried), ("others", rows.has_others))
     keeps = ("active",) if k.last is None else tuple(name for name, count in found if count)
     return Generation(
         k.order, state, k.began, ended, last, entries, processing, buried, rows.file.used_bytes(), keeps + log_kept_by,
@@ -52,7 +50,7 @@ def _first(rows: Rows) -> Keeping | None:
     if not cursor.first():
         return None
     name, value = cursor.item()
-    primary = unprefixed(name) if len(name) > PRIMARY_BYTES else name
+    primary = name[-PRIMARY_BYTES:]
     return Keeping(decode_entry(primary, value).key, place(primary)[1])
 
 

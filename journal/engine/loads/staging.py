@@ -23,14 +23,13 @@ from pathlib import Path
 
 from journal.core.limits import STAGED_BYTES_MAX, STAGED_LOADS_MAX, STAGED_PARTS_MAX
 from journal.core.values import Loaded
+from journal.engine.files.layout import LOADS
 from journal.engine.files.posix import make_directory, open_file, remove_tree, storage_error, write_all
 from journal.engine.runtime.background import Keeper
 from journal.errors import Busy, Invalid, NotFound, Refused, StoreClosed
 
 log = logging.getLogger("journal.staging")
 
-LOADS = "_loads"
-"""In the store's directory. No journal can have this name."""
 SILENCE_MS = 3_600_000
 LOOK_S = 600.0
 REMEMBERED_MAX = 64

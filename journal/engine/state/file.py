@@ -71,6 +71,11 @@ class Rows:
         self.buckets, self.meta = dbs[b"buckets"], dbs[b"meta"]
         self.use()
 
+    @property
+    def has_others(self) -> bool:
+        """Whether other journals have entries, or buried ones, in the file."""
+        return False
+
     def use(self) -> None:
         """Work with the transaction that is open now."""
         txn = self.file.txn

@@ -13,6 +13,7 @@ import pytest
 
 import journal
 from journal.core.loads import session
+from journal.engine.files.layout import LOADS
 from journal.engine.loads import staging
 from journal.loads import PartWriter
 from journal.testing import ManualClock
@@ -24,7 +25,7 @@ Copy = Callable[[journal.Store], Path]
 
 def left(store: journal.Store) -> list[Path]:
     """What lies in the store of loads."""
-    return sorted((store.path / staging.LOADS).rglob("*"))
+    return sorted((store.path / LOADS).rglob("*"))
 
 
 def test_parts_become_one_change(store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,12 +173,12 @@ def test_a_crash_and_a_close_leave_nothing(tmp_path: Path, crashed: Copy, clock:
         load = opened.journal("pages").load_begin()
         load.part("x").close()
         copy = crashed(opened)
-        assert (copy / staging.LOADS).exists()
-    assert not (tmp_path / "s" / staging.LOADS).exists()
+        assert (copy / LOADS).exists()
+    assert not (tmp_path / "s" / LOADS).exists()
     with pytest.raises(journal.StoreClosed):
         load.part("y")
     with journal.open(copy, clock=clock) as again:
-        assert not (copy / staging.LOADS).exists()
+        assert not (copy / LOADS).exists()
         with pytest.raises(journal.NotFound):
             again.journal("pages").load_part(load.id, "x")
 

@@ -12,7 +12,7 @@ import pytest
 import journal
 from journal.core.loads import session
 from journal.engine.feed import poll
-from journal.engine.loads.staging import LOADS
+from journal.engine.files.layout import LOADS
 from journal.loads import PartWriter, encode_block
 from journal.net.client.connect import RemoteStore, connect
 from journal.net.client.journal import RemoteJournal

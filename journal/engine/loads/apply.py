@@ -175,6 +175,7 @@ class OneLoad:
 
     def _decide(self, number: int, item: bytes, at: int) -> lifecycle.Decision | None:
         """What becomes of a row; None when it is wrong, or must not be there."""
+        prepared = self._prepared
         found = self._seen[_name(item)]
         row = row_of_item(item, at)
         try:
@@ -182,13 +183,13 @@ class OneLoad:
                 raise found
             row = row._replace(primary=row.primary[:SLOT_AT] + found.slot)
             last = found.successor or found.row
-            if last is not None and row.accepted == self._prepared.began and last.accepted > self._now:
+            is_dated = row.accepted != prepared.began or number in prepared.began_by_caller
+            if not is_dated and last is not None and last.accepted > self._now:
                 row = row._replace(accepted=last.accepted)  # as arguments.row_of
             return self._options.rule(found, row, self._p.settings)
         except KeyExists:
             self._existing.append(row.key)
         except (Invalid, Refused) as e:
-            prepared = self._prepared
             self._rejected.append(rejected(prepared.parts[number], prepared.rows[number], e))
             refuse_if_too_many(self._rejected, is_listing=self._options.is_listing)
         return None

@@ -85,6 +85,8 @@ class Prepared(NamedTuple):
     """What they take in a record."""
     began: int
     """The accepted date of those that have none of their own."""
+    began_by_caller: frozenset[int]
+    """The numbers of items whose caller gave this very date as their insertion date."""
 
 
 class Bounds(NamedTuple):
@@ -111,6 +113,7 @@ class Preparing:
         """Of blocks whose rows have one priority and date; empty bytes for others."""
         self._parts, self._rows = array("L"), array("L")
         self._rejected: list[Rejected] = []
+        self._began_by_caller: set[int] = set()
         self._bytes = 0
 
     def read(self, parts: Iterable[Part]) -> Prepared:
@@ -136,6 +139,7 @@ class Preparing:
             self._rejected,
             self._bytes,
             self._now,
+            frozenset(self._began_by_caller),
         )
 
     def _take(self, columns: Columns, part: int, first: int) -> None:
@@ -201,7 +205,8 @@ class Preparing:
         count, now, join, pack = len(raws), self._now, b"".join, _ITEM.pack
         given = [each if type(each) is list else [each] * count for each in columns[2:6]]
         whose = owners if len(owners) == count else owners * count
-        items = []
+        items: list[bytes] = []
+        given_now = []
         for raw, size, value, owner, priority, date, insertion, expiration in zip(
             raws, sizes, columns.data, whose, *given, strict=True
         ):
@@ -216,14 +221,17 @@ class Preparing:
                     date = max(now, insertion)
                 elif date < insertion:
                     return None
+                if insertion == now:
+                    given_now.append(len(self._items) + len(items))
             head = pack(priority, date, murmur(raw), 0, insertion, expiration, accepted, len(owner), size)
             items.append(join((head, owner, raw, value)))
+        self._began_by_caller.update(given_now)
         return items
 
     def _each(self, columns: Columns, part: int, first: int) -> list[bytes]:
         """The items of a block, row by row (I1)."""
         self._bounds_seen.add(b"")
-        items = []
+        items: list[bytes] = []
         for number, row in enumerate(columns.each(), first):
             try:
                 item = self._item(row)
@@ -231,6 +239,8 @@ class Preparing:
                 self._rejected.append(rejected(part, number, e))
                 refuse_if_too_many(self._rejected, is_listing=self._is_listing)
                 continue
+            if row.insertion_date == self._now:
+                self._began_by_caller.add(len(self._items) + len(items))
             items.append(item)
             self._parts.append(part)
             self._rows.append(number)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import journal
@@ -351,6 +351,12 @@ LOAD = st.lists(
 )
 
 
+@example([[LoadRow("a", b"\0", insertion_date=NOW + 1), LoadRow("a", b"\1", insertion_date=NOW)]], "merge", 0)
+@example(
+    [[LoadRow(None, b"\0"), LoadRow("a", b"\0", insertion_date=NOW + 1), LoadRow("a", b"\1", insertion_date=NOW)]],
+    "merge",
+    0,
+)
 @settings(max_examples=40)
 @given(st.lists(LOAD, max_size=4), st.sampled_from(["merge", "keep", "replace", "debounce"]), st.integers(0, 2))
 def test_a_load_equals_puts(loads: list[list[LoadRow]], merge: str, claims: int) -> None:

@@ -13,9 +13,9 @@ V5  Puts are refused before the rows could fill their map; work that frees room 
 V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
     applied something, they have it too.
 V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint is due after a quarter of
-    that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers who
+    that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers that
     write twice as much before it comes wait for it.
-V8  What nobody follows any more goes soon, also when no change comes that would want a checkpoint.
+V8  Parts of the log that no consumer follows any more are removed soon, also when no change makes a checkpoint due.
 """
 
 from __future__ import annotations
@@ -181,13 +181,13 @@ class Checkpoints:
             return
 
     def free_soon(self) -> None:
-        """Somebody wants less of the log than before (V8). Under the lock."""
+        """Schedule `free` if the log has parts that no consumer follows any more (V8). Under the lock."""
         if not self._is_freeing and self._has_unwanted():
             self._is_freeing = True
             self._p.keeper.after(AFTER_S, self.free)
 
     def free(self) -> None:
-        """Let go what nobody follows, although nothing changes (V8). On the keeper."""
+        """Remove the parts of the log that no consumer follows, although nothing changes (V8). On the keeper."""
         p = self._p
         self._is_freeing = False
         try:
@@ -206,7 +206,7 @@ class Checkpoints:
             log.warning("log_kept journal=%s error=%s", p.name, e)  # the next checkpoint does it, or the next open
 
     def _has_unwanted(self) -> bool:
-        """Whether a part of the log is there that nobody follows. Under the lock."""
+        """Whether the log has a part that no consumer follows. Under the lock."""
         p = self._p
         return p.log.has_unwanted() or any(
             k.has_log and k.last is not None and base_of(k.order) + k.last < p.log.keep_from for k in p.generations.kept

@@ -61,7 +61,7 @@ class Consumer:
         self.is_dirty = False
         self.flush_ms = FLUSH_MS
         self.feed: weakref.ref[Feed] | None = None
-        """Who iterates; a feed that was forgotten counts as closed."""
+        """The open feed of this consumer; one that was garbage-collected counts as closed."""
 
     def kept(self) -> Kept:
         """What the offset log shall keep; under the consumers' lock."""
@@ -116,7 +116,7 @@ class Consumers:
             self._p.checkpoints.free_soon()  # a crash may have come before it
 
     def look(self) -> None:
-        """Read the offset log of somebody else's store."""
+        """Read the offset log of a store that another process owns."""
         self._take(self._offsets.load(is_owner=False))
 
     def _take(self, found: list[Kept]) -> None:
@@ -134,13 +134,13 @@ class Consumers:
             log.error("offsets_not_written journal=%s error=%s", self._p.name, e)
 
     def wake(self) -> None:
-        """There is trouble: have everybody look."""
+        """The journal failed or is closed: end all open feeds."""
         for consumer in self.known.values():
             if (feed := consumer.open_feed) is not None:
                 feed.end()
 
     def abandon_after_fork(self) -> None:
-        """In a forked child: whoever held a lock is not here."""
+        """In a forked child: the threads that held the locks do not exist here."""
         self.lock, self._opening, self._writing = threading.Lock(), threading.Lock(), threading.Lock()
         self.is_closed = True
 
@@ -209,13 +209,13 @@ class Consumers:
             p.checkpoints.free_soon()
 
     def _free(self, kept_from: int) -> None:
-        """Let go what a person's command has set free, before it returns: who runs one for that closes the store next."""
+        """Remove what an operator's command has set free, before it returns: the operator's program closes the store next."""
         p = self._p
         if p.log.keep_from > kept_from:
             p.keeper.call(p.checkpoints.free)
 
     def keep_from(self) -> int:
-        """The place from which on the log is held for somebody."""
+        """The place from which on the log is held for a consumer."""
         return min((place_of(consumer.held) + 1 for consumer in self.known.values()), default=NEVER)
 
     # -- verbs --------------------------------------------------------------------------------------------------------

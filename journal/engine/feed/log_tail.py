@@ -5,7 +5,7 @@ U1  No record is given that could still vanish although its writer asked for dur
 U2  Events come in the order of their cursors, without a gap: what cannot be read is an error. CursorUnavailable when it
     was let go, LogDamaged otherwise.
 U3  The bytes of a record are believed when its offset is the one that must come next and its checksum is right: a
-    segment that is recycled under a reader who holds nothing back has higher offsets.
+    segment that is recycled under a reader that does not hold the log has higher offsets.
 U4  A segment may be compacted under a reader: it reads the old file to its end, if it likes, and then looks anew for
     the one that holds the next change (reader G3).
 """
@@ -92,7 +92,7 @@ class Tail:
         self.is_cut = False
         """The last page ended before all was read that it might have held."""
         self.large_bytes = RECORD_BYTES_MAX
-        """A record with more bytes is left by `page`, which says so (`is_large`), for who has the time to `read_large`."""
+        """`page` does not read a record with more bytes: it sets `is_large`, and a caller that can wait calls `read_large`."""
         self.is_large = False
         self.passed: list[Run] = []
         """Changes that have no event for this reader, in order; for the caller to clear."""

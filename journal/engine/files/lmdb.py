@@ -214,7 +214,7 @@ class LmdbFile:
 
 
 class LmdbCopy:
-    """A copy that nobody writes to any more, opened for reading; without a lock file, so that it can lie anywhere."""
+    """A copy that has no writer any more, opened for reading; without a lock file, so that it can lie anywhere."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -99,7 +99,7 @@ class Generations:
         self.disposal = Disposal(pipeline.name)
         self.schema: Schema | None = None
         self.blank: dict[str, Any] | None = None
-        """None for each field of the union, for those who read."""
+        """None for each field of the union, for reads."""
         self.pins = 0
         """Read transactions that are open on the rows of all generations: none is given up meanwhile. Under the lock."""
         self.snapshots = Snapshots()
@@ -116,7 +116,7 @@ class Generations:
         """What is checked on put: the schema of the active generation."""
         kept = self.kept[-1].schema
         schema = None if kept is None else Schema.from_dict(kept)
-        if schema != self.schema:  # the same one stays: who has checked data with it need not do it again
+        if schema != self.schema:  # the same object stays: data that was checked with it need not be checked again
             self.schema = schema
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
@@ -216,7 +216,7 @@ class Generations:
         self.look_around(is_rotated=True)
 
     def _prepare(self) -> Path:
-        """The files of the coming generation, durable, under a name that nobody looks at."""
+        """The files of the coming generation, durable, under a name that no reader opens."""
         p = self._p
         fresh = p.top / NEXT
         if os.path.lexists(fresh):
@@ -351,7 +351,7 @@ class Generations:
                 self.disposal.take(gone, p.settings.on_empty, p.settings.wipe)
 
     def _let_logs_go(self) -> None:
-        """Logs that nobody follows any more."""
+        """Dispose of the logs that no consumer follows any more."""
         p = self._p
         gone = [
             k
@@ -366,7 +366,7 @@ class Generations:
             self._dispose_of_log(k.order, p.directory(k.order) / "log" if k.has_rows else p.directory(k.order))
 
     def _dispose_of_log(self, order: int, directory: Path) -> None:
-        """Under a name that nobody looks at, so that a part of it is never taken for the whole."""
+        """Rename it first to a name that no reader opens, so that a part of it is never taken for the whole."""
         p = self._p
         gone = p.top / f"{order:06d}-log.gone"
         try:
@@ -425,7 +425,7 @@ class Generations:
 
     @property
     def is_compacting(self) -> bool:
-        """Whether logs are kept for those who come later."""
+        """Whether logs are kept for later followers."""
         return self._p.settings.compact
 
     def newest(self) -> Generation:

@@ -55,5 +55,5 @@ def _first(rows: Rows) -> Keeping | None:
 
 
 def _consumers(p: Pipeline, last: int) -> tuple[str, ...]:
-    """Who has not acknowledged all up to this place."""
+    """The feed consumers that have not acknowledged all up to this place."""
     return tuple(sorted(name for name, consumer in p.consumers.known.items() if place_of(consumer.held) < last))

@@ -1,5 +1,5 @@
 """
-The catalog: what a store knows of its journals, and how often it was opened.
+The catalog: the record of a store's journals, and of how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
                           "meta":     "opening", "format" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
@@ -76,7 +76,7 @@ class Catalog:
         self.failed: StoreFailed | None = None
         """Why the whole store does nothing more until a reopen (A4)."""
         self.on_failure: Callable[[StoreFailed], None] = lambda error: None
-        """Set by the store: tells all journals."""
+        """Set by the store: passes the failure to all journals."""
         self.opening = self._read(b"meta", b"opening", 0)
         found = self._read(b"meta", b"format", 1 if self.opening else FORMAT)
         if found != FORMAT:
@@ -96,7 +96,7 @@ class Catalog:
         names = []
         dropping = self.dropping()
         for name, value in self._file.txn.cursor(db=self._file.databases[b"journals"]):
-            self._decode(name, value)  # damage is told as such, and not as a journal with a strange name
+            self._decode(name, value)  # damage is reported as such, and not as a journal with a strange name
             if name != MERGED.encode() and name.decode() not in dropping:
                 names.append(name.decode())
         return names
@@ -162,7 +162,7 @@ class Catalog:
         self._put(b"meta", former_names.FORGOTTEN, forgotten)
 
     def check(self) -> list[str]:
-        """What is wrong with former lives: cursors of one must be none of a journal that has its name now."""
+        """What is wrong with former lives: their cursors must not be valid for the journal that has the name now."""
         found = []
         for name, life in self._lives().items():
             listed = self.get(name)

@@ -223,7 +223,7 @@ class Checkpoints:
         p.generations.look_around()
 
     def commit(self, then: Callable[[], None] = lambda: None) -> None:
-        """Sync the log and commit the rows, and do what must come next before anybody else works. On the keeper."""
+        """Sync the log and commit the rows, then call `then` before any other caller works. On the keeper."""
         p = self._p
         # Most of the log is synced before callers are held up, and the last commit (lmdb D5); what comes meanwhile is little.
         p.commit.sync_now()

@@ -156,7 +156,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
     # -- what people must look at -------------------------------------------------------------------------------------
 
     def raise_flag(self, name: str, message: str, *, durability: str | None = None) -> None:
-        """Have a person look at something: raise a flag, or raise it once more; `store.flags()` shows it until it is lowered."""
+        """Raise a flag for the operator, or raise it once more; `store.flags()` shows it until it is lowered."""
         name_text(name, "name", FLAG_BYTES_MAX)
         if name == PAUSED:
             raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")

@@ -266,7 +266,7 @@ class Store(Backups):
     # -- the whole store ----------------------------------------------------------------------------------------------
 
     def flags(self) -> list[Flag]:
-        """What a person must look at."""
+        """The raised flags: what the operator must look at."""
         found = []
         for name in self._alone():
             p = self.journal(name)._p
@@ -298,7 +298,7 @@ class Store(Backups):
         return self._keeper.call(lambda: self._catalog.has(MERGED.encode()))
 
     def lower(self, flag: Flag) -> None:
-        """A person has looked: take a flag down."""
+        """Lower a flag that the operator has looked at."""
         lower(self.merged()._p if flag.journal == MERGED else self.journal(flag.journal)._p, flag.name)
 
     def statistics(self) -> dict[str, Any]:

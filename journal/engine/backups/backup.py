@@ -49,7 +49,7 @@ log = logging.getLogger("journal.backups")
 
 PAGE = 1000
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+"""Called with the bytes done and the bytes in all."""
 _Write = Callable[[Path], None]
 
 
@@ -78,7 +78,7 @@ class Backups:
         A directory that has an older backup of this store gets the files that have changed; that one goes when the new one is whole and
         verified. `journal.restore` makes a store of it.
 
-        progress   told how many bytes of how many are done
+        progress   called with the bytes done and the bytes in all
         """
         self._check()
         if self._is_readonly:

@@ -1,9 +1,9 @@
 """
 The feed consumers of one journal: what they have acknowledged, when that is written, and what they hold of the log.
 
-H1  A named consumer holds the log from the change after its position on, also before anybody opens its feed. What counts
+H1  A named consumer holds the log from the change after its position on, also before its feed is opened. What counts
     is the position that is durable in the offset log: what a power cut takes back must still be there to be read.
-H2  Acknowledgements are written by the keeper, not later than `flush` after they came, whatever others asked for, and on
+H2  Acknowledgements are written by the keeper, not later than `flush` after they came, whatever other feeds set, and on
     close; the log up to them is made durable before, so that the offset log never names a change that a power cut has taken.
 H3  `lock` guards what is acknowledged and is held for moments. `_writing` is held while the offset log is written. The
     pipeline's lock is never taken under `lock`, nor the keeper called under either.
@@ -249,7 +249,7 @@ class Consumers:
         return name[: name.index(":") + 1] if self._p.name == MERGED else ""
 
     def _said(self, name: str) -> str:
-        """A consumer as a person knows it."""
+        """A consumer's name and journal, for messages."""
         scope = self._scope_of(name)
         return f"{name[len(scope) :]!r} of journal {scope[:-1] or self._p.name}"
 
@@ -343,7 +343,7 @@ class Consumers:
         return consumer
 
     def views(self) -> list[FeedView]:
-        """What there is to know of each consumer, by name."""
+        """The view of each consumer, by name."""
         p = self._p
         with p.lock:
             logs = kept_logs(p)

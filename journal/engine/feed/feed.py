@@ -282,7 +282,7 @@ class Feed:
         self._tail.seek(copy.cursor)
 
     def note(self) -> None:
-        """Have the acknowledgements know what was delivered; under the consumers' lock."""
+        """Record in the acknowledgements what was delivered; under the consumers' lock."""
         acks = self._acks
         acks.delivered(acks.high if self._last is None else self._last.cursor)
 

@@ -4,9 +4,9 @@ Reading the log while it is written: pages of events after a cursor, up to what 
 U1  No record is given that could still vanish although its writer asked for durability (Pipeline.shown).
 U2  Events come in the order of their cursors, without a gap: what cannot be read is an error. CursorUnavailable when it
     was let go, LogDamaged otherwise.
-U3  The bytes of a record are believed when its offset is the one that must come next and its checksum is right: a
+U3  The bytes of a record are valid when its offset is the one that must come next and its checksum is right: a
     segment that is recycled under a reader that does not hold the log has higher offsets.
-U4  A segment may be compacted under a reader: it reads the old file to its end, if it likes, and then looks anew for
+U4  A segment may be compacted under a reader: it may read the old file to its end, and then looks anew for
     the one that holds the next change (reader G3).
 """
 

@@ -2,7 +2,7 @@
 Non-blocking feed, for threads that serve sockets: `take()` returns what is available; a callback signals when to call again.
 
 F1  `take` waits for nothing. What it gives is delivered, as by iterating; what it does not give, although it was read, is not.
-F2  The callback comes once, on any thread, after a `take` that has left nothing, and again after the next one. It may come in vain.
+F2  The callback comes once, on any thread, after a `take` that has left nothing, and again after the next one. It may come without news.
 F3  Opening it may take long: a new consumer is written to disk, and its copy is taken.
 """
 
@@ -23,7 +23,7 @@ BLOCKS = 1
 
 
 class _News(Latch):
-    """What followers are told with, which calls back."""
+    """A follower's latch that calls back when it is set."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class PolledFeed:
                 self.is_large = True
                 return False
             elif feed._tail.is_cut:
-                self._news.set()  # to be asked again, when others have had their turn
+                self._news.set()  # to be polled again, after other feeds had their turn
                 return False
             elif not feed._ready and not feed._is_called:
                 self.is_over = not feed._is_live

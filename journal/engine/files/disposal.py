@@ -104,7 +104,7 @@ def _unlink(path: Path, wipe: bool) -> None:
 
 
 def _is_begun(path: Path) -> bool:
-    """Whether a wipe was cut short: then the file had no reader (N2), and LMDB can no longer read its reader table."""
+    """Whether a wipe was cut short: then the file had no reader (N2), and LMDB can no longer report its readers."""
     with path.open("rb") as file:
         return not any(file.read(4096))
 

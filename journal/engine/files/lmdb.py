@@ -73,7 +73,7 @@ def translate(error: lmdb.Error, path: Path, doing: str, room: int = ROOM_BYTES)
         return StoreFull(f"{doing} {path}: the map is full; open the store with a larger map_bytes")
     if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
         return StoreDamaged(f"{doing} {path}: {error}. Run `journal check`, or restore the store from a copy")
-    if code == errno.EIO and not _has_room(path, room):  # LMDB tells so of a write that was cut short, too
+    if code == errno.EIO and not _has_room(path, room):  # LMDB reports a write that was cut short so, too
         code = errno.ENOSPC
     if code in FULL:
         return StoreFull(f"{doing} {path}: {error}. Nothing was changed; {FULL[code]} and try again")
@@ -192,7 +192,7 @@ class LmdbFile:
             raise translate(e, self.path, "cannot read") from e
 
     def last_commit(self) -> int:
-        """The number of the last transaction that anybody has committed."""
+        """The number of the last committed transaction, of any process."""
         return int(self.env.info()["last_txnid"])
 
     def copy_to(self, fd: int, txn: lmdb.Transaction[bytes], target: Path) -> None:

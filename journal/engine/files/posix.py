@@ -187,7 +187,7 @@ def write_zeros(fd: int, begin: int, end: int) -> None:
 
 class OwnerLock:
     """
-    LOCK: a flock, with the pid and start time of the owner for people and for the error message; behind that, one a line, the
+    LOCK: a flock, with the pid and start time of the owner for operators and the error message; behind that, one a line, the
     addresses where a daemon of the owner listens. What is written counts while the lock is held.
     """
 
@@ -211,7 +211,7 @@ class OwnerLock:
             os.pwrite(self._fd, line.encode(), 0)
             os.ftruncate(self._fd, _NOTE_BYTES)
         except OSError as e:
-            # The flock is the lock; the pid only helps people. A full disk must not keep the store closed.
+            # The flock is the lock; the pid only helps operators. A full disk must not keep the store closed.
             log.warning("lock_note_failed error=%s", e)
 
     def announce(self, who: object, addresses: list[str]) -> None:
@@ -252,7 +252,7 @@ def announced(store: Path) -> list[str]:
 
 
 def _start_time() -> str:
-    """When this process started, in the kernel's ticks; tells two processes with one pid apart."""
+    """When this process started, in the kernel's ticks; distinguishes two processes with one pid."""
     try:
         with open("/proc/self/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[19]

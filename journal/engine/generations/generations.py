@@ -9,8 +9,8 @@ U2  The catalog names a generation after its files are durable; that is the mome
     name is removed at the next open.
 U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
 U4  There is place for a generation before it begins: survivors of older ones move to the active one (migration B2).
-U5  The catalog knows which schemas the data in a generation may have before its rows are committed: whatever moves to
-    another generation takes its schema with it.
+U5  The catalog lists the schemas that the data in a generation may have before its rows are committed: an entry that
+    moves to another generation takes its schema with it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NEXT = "next"
 
 
 class Kept(NamedTuple):
-    """What the catalog knows of a generation."""
+    """What the catalog has of a generation."""
 
     order: int
     began: int
@@ -433,7 +433,7 @@ class Generations:
         return tell(self._p, self.kept[-1:], self._p.state.generations)[0]
 
     def list(self) -> list[Generation]:
-        """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""
+        """All that the catalog still lists, oldest first. Under the lock, with LMDB having all entries."""
         return tell(self._p, self.kept, self._p.state.generations)
 
     def leased(self, rows: Rows) -> tuple[int, Keeping | None]:

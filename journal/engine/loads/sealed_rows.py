@@ -5,8 +5,8 @@ Rows stay in the bytes of their parts until Arrow gathers them, in the order of 
 what follows is done with columns of numbers, for a chunk at a time. So a row is copied once and becomes an object only when LMDB
 gets it.
 
-B1  Only parts whose seal is right are taken: their rows were checked, hashed and encoded by who has the key of this load. All of
-    a load is taken so or none of it: None says that the rows must be checked one by one (prepare), which also finds words for
+B1  Only parts whose seal is right are taken: the program that checked, hashed and encoded their rows has the key of this load. All
+    of a load is taken so or none of it: None says that the rows must be checked one by one (prepare), which also finds words for
     what is wrong.
 B2  What only the load knows is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`, which is
     the turn in the primary key as well: rows of one priority and date keep the order of the parts, and in a part their own. The
@@ -144,7 +144,7 @@ class ReadyRows:
         self.entry_bytes_max = self.packed_bytes = self.bytes = 0
         is_there = np.zeros(SHIFT_MAX + 1, np.bool_)
         first = 0
-        for block in blocks:  # one at a time: columns of all rows would be memory that nobody has touched yet
+        for block in blocks:  # one at a time: columns of all rows would be memory not yet paged in
             rows = slice(first, first + len(block.lengths))
             first = rows.stop
             self._primaries[rows] = block.primaries

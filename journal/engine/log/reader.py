@@ -73,7 +73,7 @@ def list_segments(directory: Path) -> list[int]:
 
 
 class Reader:
-    """Reads records from a place on, to the end of the log; then `end` tells where that is."""
+    """Reads records from a place on, to the end of the log; then `end` is that place."""
 
     def __init__(self, directory: Path, namespace: bytes, start: Place) -> None:
         self.directory = directory
@@ -122,7 +122,7 @@ class Reader:
                 os.close(fd)
 
     def _check_tail(self, fd: int, path: Path) -> None:
-        """Tell a torn tail from damage (G2)."""
+        """Distinguish a torn tail from damage (G2)."""
         offset, _, position = self.end
         # Records are written only inside of space that was prepared and synced before, and never fill it.
         head = os.pread(fd, HEAD.size, position)

@@ -128,7 +128,7 @@ def resume(p: Pipeline) -> None:
 
 
 def follow(p: Pipeline, offset: int) -> None:
-    """The wall clock differs from the steady one by another offset than the journal knew: move its durations. Under the lock."""
+    """The wall clock differs from the steady one by another offset than the journal's: move its durations. Under the lock."""
     by = (offset - p.offset) // 1_000_000
     if abs(by) <= FOLLOW_MS:
         p.offset_seen = offset  # `offset` stays, so that small differences add up to a step

@@ -33,7 +33,7 @@ def token_of(lease: Lease | int) -> int:
 
 @shielded
 class Holders(Side):
-    """The verbs of those who hold a lease."""
+    """The verbs of lease holders."""
 
     def _held(self, token: int | Lease, now: int, counts: dict[str, int] | None = None) -> Held:
         """The active lease of a token; `counts`: where one that is lost is counted."""
@@ -94,7 +94,7 @@ class Holders(Side):
         self._end(token, decide, durability, self._p.tally.release, "failed" if failed else "released")
 
     def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
-        """Give an entry up: it is kept apart until somebody retries or discards it."""
+        """Give an entry up: it is kept apart until it is retried or discarded."""
         reason_text(reason)
         self._end(
             token,

@@ -8,7 +8,7 @@ The catalog: the record of a store's journals, and of how often it was opened.
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
-A3  What its name must remember of a journal is written in the commit that drops it.
+A3  The generation numbers that a dropped journal used (former_names) are written in the commit that drops it.
 A4  After a write that failed in its sync the disk may have either state. All journals of the store rest on it: nothing is
     written here any more, and nothing that one of the two names is removed, until a reopen finds out which it is.
 A5  A store of another format is refused before anything of it is changed.
@@ -134,7 +134,7 @@ class Catalog:
         return self._forgotten() if kept is None else Life(*kept)
 
     def _forgotten(self) -> Life:
-        """What is to be assumed of a name that is not remembered."""
+        """The bounds of a name that is not remembered (former_names V3)."""
         return Life(*self._read(b"meta", former_names.FORGOTTEN, Life()))
 
     def _lives(self) -> dict[str, Life]:

@@ -1,11 +1,11 @@
 """
 Checkpoints: when LMDB is committed, and what goes with it.
 
-    the log is synced  ->  the rows are committed with the cursor that they have applied  ->  old segments are let go
+    the log is synced  ->  the rows are committed with the cursor that they have applied  ->  old segments are freed
 
 V1  The log is synced before LMDB commits: the rows are never ahead of what a power cut leaves of the log.
-V2  What LMDB has applied it says itself, in the same commit.
-V3  LMDB's last commit may be lost in a power cut (its meta page is not synced), so a segment of the log is let go only
+V2  The place up to which LMDB has applied the log is written in the same commit.
+V3  LMDB's last commit may be lost in a power cut (its meta page is not synced), so a segment of the log is freed only
     when the commit before has passed it.
 V4  The changes between two checkpoints follow what the last one took: fewer when it held callers for more than
     PAUSE_MS, more when checkpoints take a tenth of the time or more.
@@ -63,7 +63,7 @@ class Checkpoints:
         self.pause_ms_last = 0.0
         self.pause_ms_max = 0.0
         self.press_changes = 0
-        """`pressed` wants to be called when the changes since the last checkpoint reach this …"""
+        """`pressed` must be called when the changes since the last checkpoint reach this …"""
         self.press_bytes = 0
         """… or the bytes written to the log this."""
         self.is_hold_due = False

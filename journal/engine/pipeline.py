@@ -352,7 +352,7 @@ class Pipeline(Wake):
         return default if durability is None else level_named(durability)
 
     def _attend(self) -> None:
-        """Make the checkpoint that callers must wait for, or get over a change that was cut short (P2)."""
+        """Make the checkpoint that callers must wait for, or recover from a change that was cut short (P2)."""
         if self.commit.is_own_thread():
             # It holds `io`, which the keeper may be waiting for.
             if self.is_broken:

@@ -273,7 +273,7 @@ class Consumers:
         return consumer
 
     def remove(self, name: str) -> None:
-        """Forget a consumer; what only it held of the log is gone on return."""
+        """Remove a consumer; what only it held of the log is freed on return."""
         before = self._p.log.keep_from
         with self._opening, self._writing:
             self._idle(name)
@@ -287,7 +287,7 @@ class Consumers:
             self._hold()
 
     def mark(self, name: str, cursor: Cursor) -> None:
-        """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is gone on return."""
+        """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is freed on return."""
         before = self._p.log.keep_from
         with self._opening, self._writing:
             consumer = self._idle(name)

@@ -407,7 +407,7 @@ class Feed:
         self._news.set()
 
     def end(self) -> None:
-        """End the iteration, and let the files go; those that a thread has in its hands it lets go itself."""
+        """End the iteration, and close the files; a thread that is reading closes them itself."""
         self.interrupt()
         if not self._is_busy:
             self._let_go()
@@ -430,7 +430,7 @@ class Feed:
             self._consumers.flush()
 
     def __del__(self) -> None:
-        self.note()  # one that was forgotten has delivered all the same
+        self.note()  # a feed that was dropped without a close has delivered all the same
 
     def __enter__(self) -> Feed:
         return self

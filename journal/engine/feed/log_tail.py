@@ -3,7 +3,7 @@ Reading the log while it is written: pages of events after a cursor, up to what 
 
 U1  No record is given that could still vanish although its writer asked for durability (Pipeline.shown).
 U2  Events come in the order of their cursors, without a gap: what cannot be read is an error. CursorUnavailable when it
-    was let go, LogDamaged otherwise.
+    was removed, LogDamaged otherwise.
 U3  The bytes of a record are valid when its offset is the one that must come next and its checksum is right: a
     segment that is recycled under a reader that does not hold the log has higher offsets.
 U4  A segment may be compacted under a reader: it may read the old file to its end, and then looks anew for
@@ -199,7 +199,7 @@ class Tail:
         try:
             self._fd = open_file(segment_path(self._directory, first), os.O_RDONLY)
         except FileNotFoundError:
-            return  # let go since we looked: the next look says so
+            return  # removed since it was listed: the next look finds out
         self._first, self._position = first, position
 
     def _find(self) -> None:
@@ -288,7 +288,7 @@ class Tail:
                 return
         with self._p.lock:
             spans = spans_of(self._p)
-        resolve(roll_forward(self.at, spans), spans)  # raises when it was let go
+        resolve(roll_forward(self.at, spans), spans)  # raises when it was removed
         raise LogDamaged(
             f"{path} is damaged at byte {position}: offset {offset} is not readable. Restore the store from a copy"
         )

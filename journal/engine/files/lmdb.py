@@ -1,7 +1,7 @@
 """
-LMDB files: the only module that imports lmdb. Opens them as LMDB.md's traps demand, and translates its errors.
+LMDB files: the only module that imports lmdb. Opens them by the rules below, and translates its errors.
 
-D1  One thread (the keeper) opens, begins, commits and closes; others use the open transaction under the journal's lock.
+D1  One thread (the keeper) opens, begins, commits and closes; other threads use the open transaction under the journal's lock.
 D2  Before LMDB maps a file, its size and its two meta pages are looked at, and the whole file is compared with the
     digest of its last clean close (or walked, when it is small): LMDB trusts its pages, and a bad one kills the process.
 D3  A commit syncs the data, not the meta page: a power cut loses at most the last commit, and the log goes back further.

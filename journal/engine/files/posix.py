@@ -1,5 +1,5 @@
 """
-The directories and files of a store, opened so that no file of another user or program is ever touched.
+The directories and files of a store, opened so that no foreign file is ever touched.
 
 F1  Directories are 0700, files 0600, whatever the umask.
 F2  Only regular files and directories of our own user, with one link, and never through a symbolic link; and one socket.

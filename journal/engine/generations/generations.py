@@ -327,7 +327,7 @@ class Generations:
         empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
         if not empty or self.pins:
             return
-        p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
+        p.state.file.sync()  # U3: after a lost commit of the active generation their rows would be needed again
         orders = {rows.order for rows in empty}
         self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
         p.state.use([rows for rows in p.state.generations if rows not in empty])

@@ -1,7 +1,7 @@
 """
 Where the parts of loads wait until they are committed: files beside the journals.
 
-    _loads/<id>/<part>     part files (core.loadblocks), as far as they have come
+    _loads/<id>/<part>     part files (core.loads.blocks), as far as they have come
 
 Nothing here is synced: a load that was not committed does not outlive the process that has the store.
 

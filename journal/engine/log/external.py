@@ -8,7 +8,7 @@ Nothing is ever written, locked or mapped. A directory whose first record is one
 reader.py, any other one by those below; other files in such a directory are left alone.
 
 R1  A log of ours is read beside its owner, which writes, renames and removes: what looks like damage counts only when
-    later looks at the same place find it again. Segments that the owner lets go are a gap, and `let_go` says which;
+    later looks at the same place find it again. Segments that the owner removes are a gap, and `let_go` says which;
     those that it compacts are read anew from the next change on.
 R2  A segment of another program ends with its file, at a header of zeros, or at a record that the file does not hold
     whole. The last is damage if the next segment shows that changes are missing.

@@ -296,7 +296,7 @@ class GroupCommit:
             for each in requests:
                 each.is_over = True
             if self._round.gate.locked():
-                self._round.gate.release()  # for good: no caller waits here any more
+                self._round.gate.release()  # it stays open: no caller waits here any more
 
     def _come(self) -> list[_Request]:
         """The requests that have come meanwhile."""

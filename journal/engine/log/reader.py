@@ -67,7 +67,7 @@ def list_segments(directory: Path) -> list[int]:
         try:
             check_own(directory / name, is_directory=False)
         except FileNotFoundError:
-            continue  # let go, or used again, since it was listed
+            continue  # removed, or reused, since it was listed
         found.append(int(match[1]))
     return sorted(found)
 
@@ -84,7 +84,7 @@ class Reader:
         segments = list_segments(self.directory)
         offset, first, position = self.end
         if first != offset and offset in segments:
-            # The place is the end of a segment that may have been let go or compacted since.
+            # The place is the end of a segment that may have been removed or compacted since.
             first, position = offset, 0
             self.end = Place(offset, first, position)
         begin = offset

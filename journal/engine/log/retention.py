@@ -5,11 +5,11 @@ if it has any (`log_age_max`, `log_bytes_max`).
 At each checkpoint the segments that are kept for followers only are looked at, oldest first, over all generations. One
 whose newest record is too old, or that is too much, is removed whole: a consumer that still needs it gets CursorUnavailable.
 
-I1  Nothing that recovery needs is let go: the limit is raised, and a segment goes as any other does, when checkpoints
+I1  Nothing that recovery needs is removed: `floor` is raised, and a segment is freed as any other is, when checkpoints
     have passed it.
 I2  A flag `feed` is raised when a consumer loses records, and at an earlier checkpoint: when WARN of the limit is
     reached, or when it is passed all at once. What is kept for later followers is removed without a flag.
-I3  Records that followers want are not kept longer for being in the open segment: it is closed when the first of them has
+I3  Records that followers need are not kept longer for being in the open segment: it is closed when the first of them has
     been there for a part (1 in ROLLS) of `log_age_max`. So they go when they are older by that much, and by what passes
     until the next checkpoint.
 """
@@ -73,7 +73,7 @@ class Retention:
         self._closed.pop(order, None)
 
     def held_from(self) -> int:
-        """The place from which on followers want every change. Under the lock."""
+        """The place from which on followers need every change. Under the lock."""
         return max(min(self._p.consumers.keep_from(), *self.pins, NEVER), self.floor)
 
     def hold(self) -> None:
@@ -198,7 +198,7 @@ def _floor(held: list[Piece], now: int, age_max: int | None, bytes_max: int | No
     for piece in held:
         is_old = age_max is not None and now - piece.newest > age_max
         is_much = bytes_max is not None and total > bytes_max
-        if piece.next_at == NEVER or not (is_old or is_much):  # the open one is never let go
+        if piece.next_at == NEVER or not (is_old or is_much):  # the open one is never removed
             break
         floor = piece.next_at
         total -= piece.bytes

@@ -63,7 +63,7 @@ def was_set(fd: int) -> bool:
         if e.errno == errno.ECANCELED:
             return True
         raise
-    return True  # it rang: the clock stands at the end of days
+    return True  # the timer rang: the clock is beyond _FAR
 
 
 class _Watch:

@@ -4,8 +4,8 @@ Where workers sleep until something falls due.
 Workers on all buckets sleep in one place, those on a range each in a place apart: an entry of one range does not wake the
 workers on other ranges. A thread that cannot sleep here, since it waits for sockets too, has a bell.
 
-E1  A bell rings once after its owner has said until when it sleeps, and not again before it says so anew: when something may be due
-    before that date, and whenever all workers are woken.
+E1  A bell rings once after its owner has set the date to which it sleeps, and not again before it sets a new one: when something may
+    be due before that date, and whenever all workers are woken.
 """
 
 from __future__ import annotations

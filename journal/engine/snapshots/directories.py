@@ -55,7 +55,7 @@ class Room:
                 os.makedirs(top, exist_ok=True)
                 return cls(top / f"snapshot-{name}", wipe=wipe)
             while True:
-                with suppress(FileExistsError, FileNotFoundError):  # other processes make it, and remove it when empty
+                with suppress(FileExistsError, FileNotFoundError):  # other snapshots make it, and remove it when empty
                     make_directory(top)
                 with _held(top) as is_there:
                     if is_there:
@@ -122,7 +122,7 @@ def _held(top: Path) -> Iterator[bool]:
 def _remove_if_empty(top: Path) -> None:
     try:
         with _held(top) as is_there:
-            if is_there:  # else it is another one by now, which another process holds
+            if is_there:  # else it is another one by now, which has another holder
                 os.rmdir(top)
     except OSError:
         return  # it has rooms of other snapshots, or it is gone

@@ -1,5 +1,5 @@
 """
-The steps of the wall clock that a journal has seen: what moves a date of then to where it stands by the clock of now.
+The steps of the wall clock that a journal has seen: they convert a stored date to the present setting of the clock.
 
     meta   "steps" -> msgpack [[place, by, date, stamp], …], oldest first
 

@@ -86,7 +86,7 @@ class Lease:
         return None
 
     def extend(self, lease: DurationLike | None = None) -> int:
-        """Ask for more time, from now on; the new deadline."""
+        """Extend the lease, from now on; the new deadline."""
         self.deadline, self.version = self._journal._extend(self.token, lease)
         return self.deadline
 

@@ -1,5 +1,5 @@
 """
-What the holder of a lease may do with it, but finish it: ask for more time, give it back, give its entry up.
+What the holder of a lease may do with it, but finish it: extend it, release it, or bury its entry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Holders(Side):
         return held
 
     def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
-        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
+        """Extend a lease, from now on (never to less than it has); the new deadline."""
         return self._extend(token, lease)[0]
 
     def _extend(self, token: int | Lease, lease: DurationLike | None) -> tuple[int, int]:

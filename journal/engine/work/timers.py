@@ -70,7 +70,7 @@ class Timers:
         return len(overdue)
 
     def _expire(self, now: int, limit: int) -> int:
-        """Let entries go whose expiration date passed; how many."""
+        """Remove entries whose expiration date passed; how many."""
         pipeline = self._pipeline
         state = pipeline.state
         if state.next_expiration is None or state.next_expiration > now:

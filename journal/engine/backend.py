@@ -60,12 +60,12 @@ class Ground:
             return None if held is None or held.deadline <= now else held.deadline
 
     def is_finished(self, token: int) -> bool:
-        """As far back as the engine remembers tokens."""
+        """Whether the token was finished, as far back as the engine keeps tokens."""
         with self._p.lock:
             return token in self._p.state.finished.tokens
 
     def recover(self, error: JournalError) -> None:
-        """Nothing comes back by waiting."""
+        """Raises the error: in this process there is nothing to reconnect to."""
         raise error
 
     def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
@@ -77,5 +77,5 @@ class Ground:
         return self._journal._peers.of(peer)
 
     def close(self, peer: str) -> None:
-        """Its clock is forgotten."""
+        """Remove the peer's clock."""
         self._journal._peers.forget(peer)

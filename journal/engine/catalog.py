@@ -1,5 +1,5 @@
 """
-The catalog: what a store knows of its journals, and how often it was opened.
+The catalog: the record of a store's journals, and of how often it was opened.
 
     catalog/catalog.mdb   "journals": name -> crc u32, msgpack {settings, generations, digests}
                           "meta":     "opening", "format" -> crc u32, msgpack int; "dropping" -> crc u32, msgpack [name, …];
@@ -8,7 +8,7 @@ The catalog: what a store knows of its journals, and how often it was opened.
 
 A1  The opening number is synced before anything else happens in an opening: no token comes twice.
 A2  A journal is named here only after all its files are durable, and its digest is taken back before they change.
-A3  What its name must remember of a journal is written in the commit that drops it.
+A3  The generation numbers that a dropped journal used (former_names) are written in the commit that drops it.
 A4  After a write that failed in its sync the disk may have either state. All journals of the store rest on it: nothing is
     written here any more, and nothing that one of the two names is removed, until a reopen finds out which it is.
 A5  A store of another format is refused before anything of it is changed.
@@ -76,7 +76,7 @@ class Catalog:
         self.failed: StoreFailed | None = None
         """Why the whole store does nothing more until a reopen (A4)."""
         self.on_failure: Callable[[StoreFailed], None] = lambda error: None
-        """Set by the store: tells all journals."""
+        """Set by the store: passes the failure to all journals."""
         self.opening = self._read(b"meta", b"opening", 0)
         found = self._read(b"meta", b"format", 1 if self.opening else FORMAT)
         if found != FORMAT:
@@ -96,7 +96,7 @@ class Catalog:
         names = []
         dropping = self.dropping()
         for name, value in self._file.txn.cursor(db=self._file.databases[b"journals"]):
-            self._decode(name, value)  # damage is told as such, and not as a journal with a strange name
+            self._decode(name, value)  # damage is reported as such, and not as a journal with a strange name
             if name != MERGED.encode() and name.decode() not in dropping:
                 names.append(name.decode())
         return names
@@ -134,7 +134,7 @@ class Catalog:
         return self._forgotten() if kept is None else Life(*kept)
 
     def _forgotten(self) -> Life:
-        """What is to be assumed of a name that is not remembered."""
+        """The bounds of a name that is not remembered (former_names V3)."""
         return Life(*self._read(b"meta", former_names.FORGOTTEN, Life()))
 
     def _lives(self) -> dict[str, Life]:
@@ -162,7 +162,7 @@ class Catalog:
         self._put(b"meta", former_names.FORGOTTEN, forgotten)
 
     def check(self) -> list[str]:
-        """What is wrong with former lives: cursors of one must be none of a journal that has its name now."""
+        """What is wrong with former lives: their cursors must not be valid for the journal that has the name now."""
         found = []
         for name, life in self._lives().items():
             listed = self.get(name)

@@ -307,7 +307,7 @@ def _closed_log(p: Pipeline, k: Kept) -> str | None:
 
 
 def _compacted(p: Pipeline) -> Iterator[str]:
-    """A log that is kept for those who come later has what decided the data of each entry (compaction_rule D1)."""
+    """A log that is kept for later followers has what decided the data of each entry (compaction_rule D1)."""
     try:
         yield from _undecided(p)
     except (StorageError, IndexError) as e:

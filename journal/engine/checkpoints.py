@@ -1,11 +1,11 @@
 """
 Checkpoints: when LMDB is committed, and what goes with it.
 
-    the log is synced  ->  the rows are committed with the cursor that they have applied  ->  old segments are let go
+    the log is synced  ->  the rows are committed with the cursor that they have applied  ->  old segments are freed
 
 V1  The log is synced before LMDB commits: the rows are never ahead of what a power cut leaves of the log.
-V2  What LMDB has applied it says itself, in the same commit.
-V3  LMDB's last commit may be lost in a power cut (its meta page is not synced), so a segment of the log is let go only
+V2  The place up to which LMDB has applied the log is written in the same commit.
+V3  LMDB's last commit may be lost in a power cut (its meta page is not synced), so a segment of the log is freed only
     when the commit before has passed it.
 V4  The changes between two checkpoints follow what the last one took: fewer when it held callers for more than
     PAUSE_MS, more when checkpoints take a tenth of the time or more.
@@ -13,9 +13,9 @@ V5  Puts are refused before the rows could fill their map; work that frees room 
 V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
     applied something, they have it too.
 V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint is due after a quarter of
-    that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers who
+    that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers that
     write twice as much before it comes wait for it.
-V8  What nobody follows any more goes soon, also when no change comes that would want a checkpoint.
+V8  Parts of the log that no consumer follows any more are removed soon, also when no change makes a checkpoint due.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Checkpoints:
         self.pause_ms_last = 0.0
         self.pause_ms_max = 0.0
         self.press_changes = 0
-        """`pressed` wants to be called when the changes since the last checkpoint reach this …"""
+        """`pressed` must be called when the changes since the last checkpoint reach this …"""
         self.press_bytes = 0
         """… or the bytes written to the log this."""
         self.is_hold_due = False
@@ -181,13 +181,13 @@ class Checkpoints:
             return
 
     def free_soon(self) -> None:
-        """Somebody wants less of the log than before (V8). Under the lock."""
+        """Schedule `free` if the log has parts that no consumer follows any more (V8). Under the lock."""
         if not self._is_freeing and self._has_unwanted():
             self._is_freeing = True
             self._p.keeper.after(AFTER_S, self.free)
 
     def free(self) -> None:
-        """Let go what nobody follows, although nothing changes (V8). On the keeper."""
+        """Remove the parts of the log that no consumer follows, although nothing changes (V8). On the keeper."""
         p = self._p
         self._is_freeing = False
         try:
@@ -206,7 +206,7 @@ class Checkpoints:
             log.warning("log_kept journal=%s error=%s", p.name, e)  # the next checkpoint does it, or the next open
 
     def _has_unwanted(self) -> bool:
-        """Whether a part of the log is there that nobody follows. Under the lock."""
+        """Whether the log has a part that no consumer follows. Under the lock."""
         p = self._p
         return p.log.has_unwanted() or any(
             k.has_log and k.last is not None and base_of(k.order) + k.last < p.log.keep_from for k in p.generations.kept
@@ -223,7 +223,7 @@ class Checkpoints:
         p.generations.look_around()
 
     def commit(self, then: Callable[[], None] = lambda: None) -> None:
-        """Sync the log and commit the rows, and do what must come next before anybody else works. On the keeper."""
+        """Sync the log and commit the rows, then call `then` before any other caller works. On the keeper."""
         p = self._p
         # Most of the log is synced before callers are held up, and the last commit (lmdb D5); what comes meanwhile is little.
         p.commit.sync_now()

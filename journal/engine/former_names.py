@@ -1,15 +1,16 @@
 """
-Former lives: what a name remembers of the journals that had it and were dropped.
+Generation numbers used by dropped journals; a new journal of that name never reuses them.
 
-A cursor is a generation and an offset; nothing in it says whose. A journal that began to count anew under an old name would take cursors
-of the former one for its own, and who goes on after them would miss what came before, without an error. So it goes on counting.
+A cursor is a generation and an offset; it does not name its journal. A journal that counted anew under an old name would accept cursors
+of the former one, and a reader that goes on after them would miss earlier changes without an error. So the count goes on. A life is the
+time from the declaration of a journal to its drop.
 
     "dropped:<name>"   [order, alone, number]   the last generation of any life, and of one that had its files for itself
     "forgotten"        [order, alone, number]   the highest of those that are not remembered, and the last number that was given
 
 V1  The first generation of a journal with files of its own is above `order` of its name.
-V2  That of a merged journal is above `alone`: it shares its generations, and its own former life in them ended with deletions that
-    whoever goes on after a cursor of that life gets to read.
+V2  That of a merged journal is above `alone`: it shares its generations, and its own former life in them ended with deletions, which
+    a reader that goes on after a cursor of that life receives.
 V3  The last NAMES_MAX names are remembered, by the number of their last drop. Any other name has the bounds of "forgotten".
 """
 
@@ -42,12 +43,12 @@ def bound(life: Life, *, is_merged: bool) -> int:
 
 
 def ended(before: Life, order: int, *, is_merged: bool) -> Life:
-    """A life ends in this generation."""
+    """The bounds of a name after a life that ended in this generation."""
     return Life(max(before.order, order), before.alone if is_merged else max(before.alone, order))
 
 
 def remembered(known: Mapping[str, Life], name: str, life: Life, forgotten: Life) -> tuple[dict[str, Life], Life]:
-    """The names that are remembered after a drop, and what is to be assumed of all others (V3)."""
+    """The names that are remembered after a drop, and the bounds of all other names (V3)."""
     number = forgotten.number + 1
     kept = {**known, name: life._replace(number=number)}
     order, alone = forgotten.order, forgotten.alone

@@ -1,7 +1,7 @@
 """
 A journal as programs use it: the producing and the consuming side, reading, and durability.
 
-Reading shows nothing that could still vanish: whoever sees a row whose writer still waits for its sync waits for it too.
+Reading shows nothing that could still vanish: a reader that meets a row whose writer still waits for its sync waits for it too.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         """
         All entries in the order of work, with `since <= process date < until`; with the status "buried" those, in the order of burial.
 
-        Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
+        Read in pages, so a scan does not block other callers; what changes meanwhile is seen or not.
         """
         return self._reads.scan(status_of(status), *date_range(since, until))
 
@@ -156,7 +156,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
     # -- what people must look at -------------------------------------------------------------------------------------
 
     def raise_flag(self, name: str, message: str, *, durability: str | None = None) -> None:
-        """Have a person look at something: raise a flag, or raise it once more; `store.flags()` shows it until it is lowered."""
+        """Raise a flag for the operator, or raise it once more; `store.flags()` shows it until it is lowered."""
         name_text(name, "name", FLAG_BYTES_MAX)
         if name == PAUSED:
             raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
@@ -183,7 +183,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         self._raise(PAUSED, reason_text(reason), durability)
 
     def resume(self, *, durability: str | None = None) -> bool:
-        """Hand out again what is due, and wake who sleeps; False when the journal was not paused."""
+        """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
         p = self._p
         level = p.level_of(durability, p.level)
 
@@ -203,7 +203,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
         Take a round trip between the engine and a producer or consumer into `store.drifts`; whether that one's clock is off.
 
         t0 and t3 are the engine's time (`now()`) before the question and after the answer, t1 and t2 the peer's when it got the
-        one and gave the other, in ms. Who is found to be off raises the flag "drift" here.
+        one and gave the other, in ms. A peer whose clock is off raises the flag "drift" here.
         """
         message = self._peers.measure(peer, t0, t1, t2, t3)
         if message is not None and self._p.is_writable:
@@ -220,7 +220,7 @@ class Journal(Producing, Loading, Picking, Working, Burials, Reading, Following,
     def shows_all(self) -> bool:
         """
         Whether reading shows all that has happened. A store that was opened with readonly=True shows what its owner has committed:
-        that is all when the owner closed the journal, and nobody has opened it since.
+        that is all when the owner closed the journal, and no process has opened it since.
         """
         p = getattr(self._p, "shared", self._p)  # a merged journal's files are those of all
         return p.shows_all() if isinstance(p, Look) else True

@@ -1,5 +1,5 @@
 """
-The write path of one journal: everybody's change goes through here, one after the other.
+The write path of one journal: all changes go through here, one after the other.
 
     enter    under the lock: may we work, what time is it, is a timer due
     write    append the record, then apply its effect; a refusal before the append changes nothing
@@ -96,7 +96,7 @@ class Pipeline(Wake):
         """Set by the timers: does a step of what is due and sets `timer_at`; how much it did."""
         self.tally = Tally()
         self.full_requested = -1
-        """The last offset that somebody wants durable."""
+        """The last offset that a caller wants durable."""
         self.checkpoints = Checkpoints(self, map_bytes)
         self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
@@ -105,7 +105,7 @@ class Pipeline(Wake):
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
-        """Who follows the log under a name."""
+        """The consumers that follow the log under a name."""
         self.retention = Retention(self)
         self.compaction = Compaction(self)
         self._sync_s, self._is_sync_scheduled = sync_s, False
@@ -191,7 +191,7 @@ class Pipeline(Wake):
             if self.trouble is not None and not isinstance(self.trouble, StoreFailed):
                 return {}
             was_failed = self.trouble is not None
-            # Nobody comes any more; who waits for a sync has it when the lock is free again.
+            # No new call enters now; callers that wait for a sync have it when the lock is free again.
             self.trouble = StoreClosed(f"the journal {self.name} is closed: its store was closed")
             try:
                 if not self.is_broken and not was_failed:
@@ -228,7 +228,7 @@ class Pipeline(Wake):
             self.trouble = error
             self.tell()
             self.consumers.wake()
-            self.keeper.after(0, self._tick_later)  # wakes all who sleep
+            self.keeper.after(0, self._tick_later)  # wakes all sleeping workers
 
     # -- the path, under the lock -------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Pipeline(Wake):
             self.due.rouse(next_due)
 
     def tell(self) -> None:
-        """Wake who follows the log."""
+        """Wake the followers of the log."""
         for news in self.followers:
             if not news.is_set():
                 news.set()
@@ -352,13 +352,13 @@ class Pipeline(Wake):
         return default if durability is None else level_named(durability)
 
     def _attend(self) -> None:
-        """Make the checkpoint that callers must wait for, or get over a change that was cut short (P2)."""
+        """Make the checkpoint that callers must wait for, or recover from a change that was cut short (P2)."""
         if self.commit.is_own_thread():
             # It holds `io`, which the keeper may be waiting for.
             if self.is_broken:
                 raise NotHere
             return
-        self.lock.release()  # others come in meanwhile
+        self.lock.release()  # other callers enter meanwhile
         try:
             if self.is_broken:
                 self.keeper.call(self._mend)
@@ -418,7 +418,7 @@ class Pipeline(Wake):
             self.log.flush()
             for rows in self.state.generations:
                 rows.file.restart()
-            # A record that was written just before an interrupt stands, although nobody was told.
+            # A record that was written just before an interrupt stays, although it was not acknowledged.
             self.log.resume(self._replay()[1])
         except (OSError, StoreFull) as e:
             # The log has it all: the next caller begins with it once more, and goes on when there is room.

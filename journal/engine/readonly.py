@@ -4,8 +4,8 @@ A look at a journal without owning its store: what the last checkpoint committed
 It has the shape of a Pipeline, so that a Journal can read through it; everything that would write is refused.
 
 S1  What is read under the lock, after `enter`, is of one moment over all generations (commit_parts Q2), not older than that call.
-S2  What is read within `moment` is of one moment, however often the lock is taken there: it stays locked for others.
-S3  Transactions end when nobody has read for REST_S: as long as they last the owner's files cannot use pages again.
+S2  What is read within `moment` is of one moment, however often the lock is taken there: other threads cannot take it.
+S3  Transactions end when no read has come for REST_S: as long as they last the owner's files cannot use pages again.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Look(Pipeline):
         self._is_seen = False
         orders = [each.order for each in kept if each.has_rows]
         self._gone += [self._opened.pop(order) for order in self._opened.keys() - orders]
-        while self._gone and not self.generations.pins:  # else somebody copies them
+        while self._gone and not self.generations.pins:  # else a snapshot copies them
             self._gone.pop().file.abandon()
         for order in orders:
             if order not in self._opened:
@@ -171,7 +171,7 @@ class Look(Pipeline):
             self.log = self.log_of(self.order)
 
     def _rest(self) -> None:
-        """End the transactions when nobody has read for a while (S3). On the keeper, which callers with the lock may wait for."""
+        """End the transactions when no read has come for REST_S (S3). On the keeper, which callers with the lock may wait for."""
         is_free = self.lock.acquire(blocking=False)
         try:
             if not is_free or monotonic() < self._seen_at + REST_S:
@@ -185,7 +185,7 @@ class Look(Pipeline):
                 self.lock.release()
 
     def shows_all(self) -> bool:
-        """Whether nothing has happened that is not committed: the last owner closed the journal, and nobody has opened it since."""
+        """Whether all that has happened is committed: the last owner closed the journal, and no process has opened it since."""
         return self.keeper.call(self._was_closed)
 
     # -- refused ------------------------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ class Look(Pipeline):
 
 def moment_of(p: Pipeline) -> AbstractContextManager[None]:
     """
-    What is read within is of one moment, for one who looks (S2). An owner's reads are of one moment for as long as they hold the
-    lock at a time.
+    What is read within is of one moment, in a store opened with readonly=True (S2). An owner's reads are of one moment for as long
+    as they hold the lock at a time.
     """
     shared = getattr(p, "shared", p)  # a merged journal's files are those of all
     return shared.moment() if isinstance(shared, Look) else nullcontext()

@@ -106,7 +106,7 @@ class Opening:
         self.catalog.set(name, self.listed(name)._replace(generations=kept))
 
     def _look(self, name: str) -> list[Kept]:
-        """For one who looks: the generations that there are now."""
+        """For readonly=True: the generations that there are now."""
         self.catalog.renew()
         listed = self.catalog.get(name)
         if listed is None:
@@ -114,7 +114,7 @@ class Opening:
         return listed.generations
 
     def _was_closed(self, name: str) -> bool:
-        """For one who looks: whether the rows are as a clean close left them (catalog A2)."""
+        """For readonly=True: whether the rows are as a clean close left them (catalog A2)."""
         self.catalog.renew()
         return bool(self.listed(name).digests)
 
@@ -219,8 +219,8 @@ class Opening:
         top = self.path / name
         if not make_directory(top):
             log.warning("orphan_removed path=%s", top)
-            # Of a declaration, then there is little of it; or of a drop that was cut short before `forget` gave it its
-            # name, and nobody knows any more whether that journal wanted it wiped.
+            # Left by a declaration, then there is little of it; or by a drop that was cut short before `forget` gave it
+            # its name: whether that journal wanted it wiped is recorded nowhere any more.
             remove_left(top, wipe=True)
             make_directory(top)
         directory = top / f"{listed.generations[0].order:06d}"

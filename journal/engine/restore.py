@@ -43,7 +43,7 @@ def restore(
     Make a store of a backup, in a directory that is not there yet, or empty.
 
     backup     a directory of backups, of which the newest counts, or one of them
-    progress   told how many bytes of how many are done
+    progress   called with the bytes done and the bytes in all
     clock      for tests: journal.testing.ManualClock
     """
     try:

@@ -5,7 +5,7 @@ A store: a directory that one process owns, with its journals.
       LOCK                       flock; pid and start time of the owner
       SOCKET                     the daemon's, while the owner is one
       _tokens                    the identities that a daemon knows, if there are any
-      _snapshots/…               copies of entries, while somebody reads them
+      _snapshots/…               copies of entries, while a snapshot uses them
       catalog/catalog.mdb        what journals there are
       pages/000001/rows.mdb      a journal's generation: its rows …
       pages/000001/log/*.log     … and its log
@@ -266,7 +266,7 @@ class Store(Backups):
     # -- the whole store ----------------------------------------------------------------------------------------------
 
     def flags(self) -> list[Flag]:
-        """What a person must look at."""
+        """The raised flags: what the operator must look at."""
         found = []
         for name in self._alone():
             p = self.journal(name)._p
@@ -298,7 +298,7 @@ class Store(Backups):
         return self._keeper.call(lambda: self._catalog.has(MERGED.encode()))
 
     def lower(self, flag: Flag) -> None:
-        """A person has looked: take a flag down."""
+        """Lower a flag that the operator has looked at."""
         lower(self.merged()._p if flag.journal == MERGED else self.journal(flag.journal)._p, flag.name)
 
     def statistics(self) -> dict[str, Any]:
@@ -349,7 +349,7 @@ class Store(Backups):
         The options are those of `journal.net.server.server.Server`: unix, tcp, tokens, trust_loopback, tls, name, limits,
         connections_max. On TCP without tokens every user of this machine may do everything: say `trust_loopback=True`.
         """
-        from journal.net.server.server import Server  # the daemon stands on the engine, and is there for who wants one
+        from journal.net.server.server import Server  # lazily: the daemon is a layer above the engine, and optional
 
         if self._is_readonly:
             raise ReadOnly("the store was opened with readonly=True: only its owner serves it")

@@ -49,7 +49,7 @@ log = logging.getLogger("journal.backups")
 
 PAGE = 1000
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+"""Called with the bytes done and the bytes in all."""
 _Write = Callable[[Path], None]
 
 
@@ -72,12 +72,13 @@ class Backups:
 
     def backup(self: Store, dest: str | os.PathLike[str], *, progress: Progress | None = None) -> Backup:  # type: ignore[misc]
         """
-        Copy the store to a directory while everybody goes on: each journal as of one change, and what was acknowledged before is in it.
+        Copy the store to a directory while callers go on working. Each journal is copied as of one change; the copy has all that was
+        acknowledged before the call.
 
         A directory that has an older backup of this store gets the files that have changed; that one goes when the new one is whole and
         verified. `journal.restore` makes a store of it.
 
-        progress   told how many bytes of how many are done
+        progress   called with the bytes done and the bytes in all
         """
         self._check()
         if self._is_readonly:
@@ -306,7 +307,7 @@ class _Pinned:
         return copies
 
     def end(self) -> None:
-        """Let others have what was pinned."""
+        """End the read transactions and unpin the rows and the log."""
         p = self._p
         for reader in self._readers:
             reader.end()

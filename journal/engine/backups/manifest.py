@@ -31,7 +31,7 @@ _MANIFEST = "MANIFEST"
 _FORMAT = 1
 _CHUNK = 1 << 20
 Tick = Callable[[int], None]
-"""Told of bytes that were read or written."""
+"""Called with the number of bytes that were read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Manifest:
         return sum(file.bytes for file in self.files.values())
 
     def report(self, path: Path, copied: list[str]) -> Backup:
-        """What a program is told; `copied`: the files that were not there before."""
+        """The result for the caller; `copied`: the files that were not there before."""
         size = sum(self.files[name].bytes for name in copied)
         return Backup(
             str(path), self.store, self.made, dict(self.journals), len(self.files), self.bytes, len(copied), size

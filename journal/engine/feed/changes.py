@@ -1,7 +1,7 @@
 """
-The changes between two cursors, for who needs no memory of its own: read as often as one likes, in parts, by several at once.
+The changes between two cursors. No position is stored: several readers can read them at once, in parts, and any number of times.
 
-A feed consumer that stands before them holds the log; without one they may be let go, also while they are read.
+A feed consumer whose position is before them holds the log; without one they may be removed, also while they are read.
 
 W1  The same two cursors give the same changes, as long as they are there. CursorUnavailable when they are not: before the
     first one is given, or in the middle.

@@ -1,9 +1,9 @@
 """
 The feed consumers of one journal: what they have acknowledged, when that is written, and what they hold of the log.
 
-H1  A named consumer holds the log from the change after its position on, also before anybody opens its feed. What counts
+H1  A named consumer holds the log from the change after its position on, also before its feed is opened. What counts
     is the position that is durable in the offset log: what a power cut takes back must still be there to be read.
-H2  Acknowledgements are written by the keeper, not later than `flush` after they came, whatever others asked for, and on
+H2  Acknowledgements are written by the keeper, not later than `flush` after they came, whatever other feeds set, and on
     close; the log up to them is made durable before, so that the offset log never names a change that a power cut has taken.
 H3  `lock` guards what is acknowledged and is held for moments. `_writing` is held while the offset log is written. The
     pipeline's lock is never taken under `lock`, nor the keeper called under either.
@@ -61,7 +61,7 @@ class Consumer:
         self.is_dirty = False
         self.flush_ms = FLUSH_MS
         self.feed: weakref.ref[Feed] | None = None
-        """Who iterates; a feed that was forgotten counts as closed."""
+        """The open feed of this consumer; one that was garbage-collected counts as closed."""
 
     def kept(self) -> Kept:
         """What the offset log shall keep; under the consumers' lock."""
@@ -116,7 +116,7 @@ class Consumers:
             self._p.checkpoints.free_soon()  # a crash may have come before it
 
     def look(self) -> None:
-        """Read the offset log of somebody else's store."""
+        """Read the offset log of a store that another process owns."""
         self._take(self._offsets.load(is_owner=False))
 
     def _take(self, found: list[Kept]) -> None:
@@ -134,13 +134,13 @@ class Consumers:
             log.error("offsets_not_written journal=%s error=%s", self._p.name, e)
 
     def wake(self) -> None:
-        """There is trouble: have everybody look."""
+        """The journal failed or is closed: end all open feeds."""
         for consumer in self.known.values():
             if (feed := consumer.open_feed) is not None:
                 feed.end()
 
     def abandon_after_fork(self) -> None:
-        """In a forked child: whoever held a lock is not here."""
+        """In a forked child: the threads that held the locks do not exist here."""
         self.lock, self._opening, self._writing = threading.Lock(), threading.Lock(), threading.Lock()
         self.is_closed = True
 
@@ -209,13 +209,13 @@ class Consumers:
             p.checkpoints.free_soon()
 
     def _free(self, kept_from: int) -> None:
-        """Let go what a person's command has set free, before it returns: who runs one for that closes the store next."""
+        """Remove what an operator's command has set free, before it returns: the operator's program closes the store next."""
         p = self._p
         if p.log.keep_from > kept_from:
             p.keeper.call(p.checkpoints.free)
 
     def keep_from(self) -> int:
-        """The place from which on the log is held for somebody."""
+        """The place from which on the log is held for a consumer."""
         return min((place_of(consumer.held) + 1 for consumer in self.known.values()), default=NEVER)
 
     # -- verbs --------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Consumers:
         return name[: name.index(":") + 1] if self._p.name == MERGED else ""
 
     def _said(self, name: str) -> str:
-        """A consumer as a person knows it."""
+        """A consumer's name and journal, for messages."""
         scope = self._scope_of(name)
         return f"{name[len(scope) :]!r} of journal {scope[:-1] or self._p.name}"
 
@@ -273,7 +273,7 @@ class Consumers:
         return consumer
 
     def remove(self, name: str) -> None:
-        """Forget a consumer; what only it held of the log is gone on return."""
+        """Remove a consumer; what only it held of the log is freed on return."""
         before = self._p.log.keep_from
         with self._opening, self._writing:
             self._idle(name)
@@ -287,7 +287,7 @@ class Consumers:
             self._hold()
 
     def mark(self, name: str, cursor: Cursor) -> None:
-        """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is gone on return."""
+        """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is freed on return."""
         before = self._p.log.keep_from
         with self._opening, self._writing:
             consumer = self._idle(name)
@@ -343,7 +343,7 @@ class Consumers:
         return consumer
 
     def views(self) -> list[FeedView]:
-        """What there is to know of each consumer, by name."""
+        """The view of each consumer, by name."""
         p = self._p
         with p.lock:
             logs = kept_logs(p)

@@ -11,8 +11,8 @@ K1  Every change is delivered at least once and in order; one that was acknowled
 K2  After a failure, and when a consumer comes back, what had been delivered and not acknowledged is delivered again, each
     one only when the one before it is acknowledged.
 K3  At most `unacked_max` delivered changes are unacknowledged at a time; so what is in memory is bounded.
-K4  Who asks for more than K2 and K3 allow is refused (Unacknowledged), since waiting would stall a program for ever that
-    acknowledges on the same thread; with wait_acks=True the iteration waits for another thread.
+K4  A caller that asks for more than K2 and K3 allow is refused (Unacknowledged): a program that acknowledges on the same
+    thread would wait for ever. With wait_acks=True the iteration waits for another thread to acknowledge.
 K5  A copy comes before everything else, and is begun anew when it was not completed.
 """
 
@@ -91,7 +91,7 @@ class Feed:
         self._is_busy = False
         """A thread reads, or waits."""
         self._blocks = -1
-        """How much is read at a time; -1: until there is something. Set for who does not wait (poll)."""
+        """How many blocks are read at a time; -1: until there is an event. Set for feeds that do not wait (poll)."""
 
     # -- iterating ----------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Feed:
             self._tail.seek(position)
 
     def _room(self, is_again: bool) -> int:
-        """How many may be delivered before somebody acknowledges (K2, K3); 0 when something else has happened (K4)."""
+        """How many may be delivered before the next acknowledgement (K2, K3); 0 when something else has happened (K4)."""
         if self._consumer is None:
             return _ALL
         while not self._is_called:
@@ -282,7 +282,7 @@ class Feed:
         self._tail.seek(copy.cursor)
 
     def note(self) -> None:
-        """Have the acknowledgements know what was delivered; under the consumers' lock."""
+        """Record in the acknowledgements what was delivered; under the consumers' lock."""
         acks = self._acks
         acks.delivered(acks.high if self._last is None else self._last.cursor)
 
@@ -407,7 +407,7 @@ class Feed:
         self._news.set()
 
     def end(self) -> None:
-        """End the iteration, and let the files go; those that a thread has in its hands it lets go itself."""
+        """End the iteration, and close the files; a thread that is reading closes them itself."""
         self.interrupt()
         if not self._is_busy:
             self._let_go()
@@ -430,7 +430,7 @@ class Feed:
             self._consumers.flush()
 
     def __del__(self) -> None:
-        self.note()  # one that was forgotten has delivered all the same
+        self.note()  # a feed that was dropped without a close has delivered all the same
 
     def __enter__(self) -> Feed:
         return self

@@ -3,10 +3,10 @@ Reading the log while it is written: pages of events after a cursor, up to what 
 
 U1  No record is given that could still vanish although its writer asked for durability (Pipeline.shown).
 U2  Events come in the order of their cursors, without a gap: what cannot be read is an error. CursorUnavailable when it
-    was let go, LogDamaged otherwise.
-U3  The bytes of a record are believed when its offset is the one that must come next and its checksum is right: a
-    segment that is recycled under a reader who holds nothing back has higher offsets.
-U4  A segment may be compacted under a reader: it reads the old file to its end, if it likes, and then looks anew for
+    was removed, LogDamaged otherwise.
+U3  The bytes of a record are valid when its offset is the one that must come next and its checksum is right: a
+    segment that is recycled under a reader that does not hold the log has higher offsets.
+U4  A segment may be compacted under a reader: it may read the old file to its end, and then looks anew for
     the one that holds the next change (reader G3).
 """
 
@@ -92,7 +92,7 @@ class Tail:
         self.is_cut = False
         """The last page ended before all was read that it might have held."""
         self.large_bytes = RECORD_BYTES_MAX
-        """A record with more bytes is left by `page`, which says so (`is_large`), for who has the time to `read_large`."""
+        """`page` does not read a record with more bytes: it sets `is_large`, and a caller that can wait calls `read_large`."""
         self.is_large = False
         self.passed: list[Run] = []
         """Changes that have no event for this reader, in order; for the caller to clear."""
@@ -199,7 +199,7 @@ class Tail:
         try:
             self._fd = open_file(segment_path(self._directory, first), os.O_RDONLY)
         except FileNotFoundError:
-            return  # let go since we looked: the next look says so
+            return  # removed since it was listed: the next look finds out
         self._first, self._position = first, position
 
     def _find(self) -> None:
@@ -288,7 +288,7 @@ class Tail:
                 return
         with self._p.lock:
             spans = spans_of(self._p)
-        resolve(roll_forward(self.at, spans), spans)  # raises when it was let go
+        resolve(roll_forward(self.at, spans), spans)  # raises when it was removed
         raise LogDamaged(
             f"{path} is damaged at byte {position}: offset {offset} is not readable. Restore the store from a copy"
         )

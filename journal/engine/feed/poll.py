@@ -1,8 +1,8 @@
 """
-A feed for who cannot wait for it, as a thread with sockets: what is there is taken, and a callback tells when there may be more.
+Non-blocking feed, for threads that serve sockets: `take()` returns what is available; a callback signals when to call again.
 
 F1  `take` waits for nothing. What it gives is delivered, as by iterating; what it does not give, although it was read, is not.
-F2  The callback comes once, on any thread, after a `take` that has left nothing, and again after the next one. It may come in vain.
+F2  The callback comes once, on any thread, after a `take` that has left nothing, and again after the next one. It may come without news.
 F3  Opening it may take long: a new consumer is written to disk, and its copy is taken.
 """
 
@@ -19,11 +19,11 @@ from journal.shield import Latch
 LARGE_BYTES = 4 << 20
 """A record with more bytes, of a load, takes as long to read as it takes: `read_large` does that, on another thread."""
 BLOCKS = 1
-"""Read at a time from a log that others share: some milliseconds, also when none of it is for this feed."""
+"""Read at a time from a log that other journals share: some milliseconds, also when none of it is for this feed."""
 
 
 class _News(Latch):
-    """What followers are told with, which calls back."""
+    """A follower's latch that calls back when it is set."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class _News(Latch):
 
 
 class PolledFeed:
-    """A feed that is asked. For one thread at a time; closing, acknowledging and failing on any."""
+    """A feed that is polled. For one thread at a time; closing, acknowledging and failing on any thread."""
 
     def __init__(self, feed: Feed, callback: Callable[[], None]) -> None:
-        """The feed must not wait for acknowledgements (wait_acks=False), and nobody else may iterate it."""
+        """The feed must not wait for acknowledgements (wait_acks=False); no other code may iterate it."""
         self.feed = feed
         self.is_over = False
         """There will be no more: all was delivered of a feed that is not live, or the feed or its store was closed."""
@@ -112,7 +112,7 @@ class PolledFeed:
                 self.is_large = True
                 return False
             elif feed._tail.is_cut:
-                self._news.set()  # to be asked again, when others have had their turn
+                self._news.set()  # to be polled again, after other feeds had their turn
                 return False
             elif not feed._ready and not feed._is_called:
                 self.is_over = not feed._is_live

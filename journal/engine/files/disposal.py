@@ -1,13 +1,13 @@
 """
-What becomes of a generation's files when nothing is left in them, and of segments of its log that go before: on a thread of
-its own, so that nobody waits for it.
+Disposal of a generation's files when nothing is left in them, and of segments of its log that go before. It runs on a thread of
+its own, so no caller waits for it.
 
     delete     the files are unlinked
     truncate   the rows file is kept for a coming generation, cut to its first pages
     reset      it is kept as it is, its room with it
 
 N1  With `wipe` the bytes are overwritten with zeros and synced before anything else happens to them.
-N2  A file that somebody still reads (LMDB's reader table) is unlinked, whatever was asked: an inode lives as long as its
+N2  A file that still has readers (LMDB's reader table) is unlinked, whatever was asked: an inode lives as long as its
     readers, but a file that is written anew would change under them.
 N3  What is disposed of is named by nothing any more: a crash leaves files that the next open removes, as N1 says.
 """
@@ -104,7 +104,7 @@ def _unlink(path: Path, wipe: bool) -> None:
 
 
 def _is_begun(path: Path) -> bool:
-    """Whether a wipe was cut short: then nobody read the file (N2), and LMDB cannot tell any more."""
+    """Whether a wipe was cut short: then the file had no reader (N2), and LMDB can no longer report its readers."""
     with path.open("rb") as file:
         return not any(file.read(4096))
 

@@ -1,7 +1,7 @@
 """
 The store's directory: made, or checked that all that lies in it is a part of a store, and ours.
 
-P1  Somebody's directory does not become a store, and nothing in it is touched.
+P1  A directory with other files does not become a store, and nothing in it is touched.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def prepare(path: Path) -> None:
             try:
                 _check_part(path, name)
             except FileNotFoundError:
-                pass  # an owner that is just ending took it along: the lock tells next who owns the store
+                pass  # an owner that is just ending removed it: the lock, taken next, decides which process owns the store
 
 
 def _check_part(path: Path, name: str) -> None:
     """What lies in a store's directory is a part of it, and ours."""
     if name == SOCKET:
-        check_own_socket(path / name)  # a dead daemon's is replaced by the next one; until then it harms nobody
+        check_own_socket(path / name)  # a dead daemon's is replaced by the next one; until then it does no harm
     elif name in ("LOCK", TOKENS, TOKENS_NEW):
         check_own(path / name, is_directory=False)
     elif name in ("catalog", MERGED, SNAPSHOTS, LOADS) or NAME.fullmatch(name) is not None or name.startswith(GONE):

@@ -1,7 +1,7 @@
 """
-LMDB files: the only module that imports lmdb. Opens them as LMDB.md's traps demand, and translates its errors.
+LMDB files: the only module that imports lmdb. Opens them by the rules below, and translates its errors.
 
-D1  One thread (the keeper) opens, begins, commits and closes; others use the open transaction under the journal's lock.
+D1  One thread (the keeper) opens, begins, commits and closes; other threads use the open transaction under the journal's lock.
 D2  Before LMDB maps a file, its size and its two meta pages are looked at, and the whole file is compared with the
     digest of its last clean close (or walked, when it is small): LMDB trusts its pages, and a bad one kills the process.
 D3  A commit syncs the data, not the meta page: a power cut loses at most the last commit, and the log goes back further.
@@ -73,7 +73,7 @@ def translate(error: lmdb.Error, path: Path, doing: str, room: int = ROOM_BYTES)
         return StoreFull(f"{doing} {path}: the map is full; open the store with a larger map_bytes")
     if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
         return StoreDamaged(f"{doing} {path}: {error}. Run `journal check`, or restore the store from a copy")
-    if code == errno.EIO and not _has_room(path, room):  # LMDB tells so of a write that was cut short, too
+    if code == errno.EIO and not _has_room(path, room):  # LMDB reports a write that was cut short so, too
         code = errno.ENOSPC
     if code in FULL:
         return StoreFull(f"{doing} {path}: {error}. Nothing was changed; {FULL[code]} and try again")
@@ -192,7 +192,7 @@ class LmdbFile:
             raise translate(e, self.path, "cannot read") from e
 
     def last_commit(self) -> int:
-        """The number of the last transaction that anybody has committed."""
+        """The number of the last committed transaction, of any process."""
         return int(self.env.info()["last_txnid"])
 
     def copy_to(self, fd: int, txn: lmdb.Transaction[bytes], target: Path) -> None:
@@ -214,7 +214,7 @@ class LmdbFile:
 
 
 class LmdbCopy:
-    """A copy that nobody writes to any more, opened for reading; without a lock file, so that it can lie anywhere."""
+    """A copy that has no writer any more, opened for reading; without a lock file, so that it can lie anywhere."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,9 +1,9 @@
 """
-The directories and files of a store, opened so that nobody else's file is ever touched.
+The directories and files of a store, opened so that no foreign file is ever touched.
 
 F1  Directories are 0700, files 0600, whatever the umask.
 F2  Only regular files and directories of our own user, with one link, and never through a symbolic link; and one socket.
-F3  A name is durable only after its directory was synced: whoever makes, renames or removes a file says so here.
+F3  A name is durable only after its directory was synced: code that makes, renames or removes a file calls `sync_directory`.
 F4  A sync that failed is StoreFailed, whatever its error: the kernel may have dropped what was to be written, and says so
     once. A limit that is met before anything was written is StoreFull.
 """
@@ -41,7 +41,7 @@ TOKENS = "_tokens"
 TOKENS_NEW = "_tokens.new"
 """While it is being written."""
 SNAPSHOTS = "_snapshots"
-"""The copies of snapshots that nobody gave another place (journal.engine.snapshots.directories)."""
+"""The copies of snapshots that were taken without a `directory` (journal.engine.snapshots.directories)."""
 _NOTE_BYTES = 64
 _ADDRESSES_BYTES_MAX = 1 << 14
 
@@ -187,7 +187,7 @@ def write_zeros(fd: int, begin: int, end: int) -> None:
 
 class OwnerLock:
     """
-    LOCK: a flock, with the pid and start time of the owner for people and for the error message; behind that, one a line, the
+    LOCK: a flock, with the pid and start time of the owner for operators and the error message; behind that, one a line, the
     addresses where a daemon of the owner listens. What is written counts while the lock is held.
     """
 
@@ -211,7 +211,7 @@ class OwnerLock:
             os.pwrite(self._fd, line.encode(), 0)
             os.ftruncate(self._fd, _NOTE_BYTES)
         except OSError as e:
-            # The flock is the lock; the pid only helps people. A full disk must not keep the store closed.
+            # The flock is the lock; the pid only helps operators. A full disk must not keep the store closed.
             log.warning("lock_note_failed error=%s", e)
 
     def announce(self, who: object, addresses: list[str]) -> None:
@@ -239,7 +239,7 @@ class OwnerLock:
 
 
 def announced(store: Path) -> list[str]:
-    """Where a daemon of the store's owner says that it listens; for who found the store locked."""
+    """The addresses at which a daemon of the store's owner listens; for callers that found the store locked."""
     try:
         fd = open_file(store / "LOCK", os.O_RDONLY)
         try:
@@ -252,7 +252,7 @@ def announced(store: Path) -> list[str]:
 
 
 def _start_time() -> str:
-    """When this process started, in the kernel's ticks; tells two processes with one pid apart."""
+    """When this process started, in the kernel's ticks; distinguishes two processes with one pid."""
     try:
         with open("/proc/self/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[19]

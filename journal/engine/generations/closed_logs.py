@@ -1,5 +1,5 @@
 """
-The logs of a journal's closed generations, as a row of spans: who follows the log asks for them at every wake-up, and there
+The logs of a journal's closed generations, as a row of spans: followers of the log read them at every wake-up, and there
 may be thousands, nearly all of them gone.
 
 A list of what is kept is never changed, only replaced, and what did not change in it is the same object. So the row is put
@@ -32,7 +32,7 @@ class ClosedLogs:
         self._known: dict[int, tuple[Kept, KeptLog]] = {}
 
     def look(self, kept: list[Kept]) -> ClosedLogs:
-        """Have `logs` and `spans`, which others must not change, as this list says."""
+        """Bring `logs` and `spans` up to date with this list; callers must not change them."""
         if kept is not self._seen:
             known = self._known
             made: dict[int, tuple[Kept, KeptLog]] = {}

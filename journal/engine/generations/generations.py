@@ -9,8 +9,8 @@ U2  The catalog names a generation after its files are durable; that is the mome
     name is removed at the next open.
 U3  Rows are given up only when they are empty as of a durable checkpoint of the active generation.
 U4  There is place for a generation before it begins: survivors of older ones move to the active one (migration B2).
-U5  The catalog knows which schemas the data in a generation may have before its rows are committed: whatever moves to
-    another generation takes its schema with it.
+U5  The catalog lists the schemas that the data in a generation may have before its rows are committed: an entry that
+    moves to another generation takes its schema with it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NEXT = "next"
 
 
 class Kept(NamedTuple):
-    """What the catalog knows of a generation."""
+    """What the catalog has of a generation."""
 
     order: int
     began: int
@@ -99,7 +99,7 @@ class Generations:
         self.disposal = Disposal(pipeline.name)
         self.schema: Schema | None = None
         self.blank: dict[str, Any] | None = None
-        """None for each field of the union, for those who read."""
+        """None for each field of the union, for reads."""
         self.pins = 0
         """Read transactions that are open on the rows of all generations: none is given up meanwhile. Under the lock."""
         self.snapshots = Snapshots()
@@ -116,7 +116,7 @@ class Generations:
         """What is checked on put: the schema of the active generation."""
         kept = self.kept[-1].schema
         schema = None if kept is None else Schema.from_dict(kept)
-        if schema != self.schema:  # the same one stays: who has checked data with it need not do it again
+        if schema != self.schema:  # the same object stays: data that was checked with it need not be checked again
             self.schema = schema
         union = self.union()
         self.blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
@@ -216,7 +216,7 @@ class Generations:
         self.look_around(is_rotated=True)
 
     def _prepare(self) -> Path:
-        """The files of the coming generation, durable, under a name that nobody looks at."""
+        """The files of the coming generation, durable, under a name that no reader opens."""
         p = self._p
         fresh = p.top / NEXT
         if os.path.lexists(fresh):
@@ -327,7 +327,7 @@ class Generations:
         empty = [rows for rows in p.state.older if rows.is_empty and not rows.is_dirty]
         if not empty or self.pins:
             return
-        p.state.file.sync()  # U3: a lost commit of the active generation would want their rows once more
+        p.state.file.sync()  # U3: after a lost commit of the active generation their rows would be needed again
         orders = {rows.order for rows in empty}
         self._remember([k._replace(has_rows=False) if k.order in orders else k for k in self.kept])
         p.state.use([rows for rows in p.state.generations if rows not in empty])
@@ -351,7 +351,7 @@ class Generations:
                 self.disposal.take(gone, p.settings.on_empty, p.settings.wipe)
 
     def _let_logs_go(self) -> None:
-        """Logs that nobody follows any more."""
+        """Dispose of the logs that no consumer follows any more."""
         p = self._p
         gone = [
             k
@@ -366,7 +366,7 @@ class Generations:
             self._dispose_of_log(k.order, p.directory(k.order) / "log" if k.has_rows else p.directory(k.order))
 
     def _dispose_of_log(self, order: int, directory: Path) -> None:
-        """Under a name that nobody looks at, so that a part of it is never taken for the whole."""
+        """Rename it first to a name that no reader opens, so that a part of it is never taken for the whole."""
         p = self._p
         gone = p.top / f"{order:06d}-log.gone"
         try:
@@ -425,7 +425,7 @@ class Generations:
 
     @property
     def is_compacting(self) -> bool:
-        """Whether logs are kept for those who come later."""
+        """Whether logs are kept for later followers."""
         return self._p.settings.compact
 
     def newest(self) -> Generation:
@@ -433,7 +433,7 @@ class Generations:
         return tell(self._p, self.kept[-1:], self._p.state.generations)[0]
 
     def list(self) -> list[Generation]:
-        """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""
+        """All that the catalog still lists, oldest first. Under the lock, with LMDB having all entries."""
         return tell(self._p, self.kept, self._p.state.generations)
 
     def leased(self, rows: Rows) -> tuple[int, Keeping | None]:

@@ -1,5 +1,5 @@
 """
-What moves from an older generation to the active one in one step: few enough that nobody waits for it.
+What moves from an older generation to the active one in one step: so few entries that callers do not notice the step.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ whole period to drain and has few entries left.
 B1  A step moves at most CARRY entries, or CARRY_BYTES of them (leftovers), with one record. Leased ones move only when there are too
     many generations: most leases end before that, and each generation that they would keep costs three descriptors and 2 to 3 MB.
 B2  A generation begins when there is place for it, so at most `generations_max` have rows.
-    A rotation that falls due waits for that in the background: nobody who puts does.
-B3  Moves alone never make a rotation due (growth): when nobody calls, they come to an end.
-B4  Steps leave the lock and the interpreter to others who work meanwhile, for PAUSE_S between two of them. When nobody does, there is
+    A rotation that falls due waits for that in the background; puts do not wait for it.
+B3  Moves alone never make a rotation due (growth): when there are no calls, they come to an end.
+B4  Between two steps the lock and the interpreter are free for PAUSE_S, for callers that work meanwhile. Without such callers there is
     no pause.
 """
 
@@ -47,7 +47,7 @@ class Carrying:
         self.is_awaited = False
         """A rotation waits for place (B2)."""
         self._has_company = False
-        """Whether others had changed something when the last step came (B4)."""
+        """Whether callers had changed something when the last step came (B4)."""
         self._moved_to = -1
         """Where the log ended after that."""
         self._p = pipeline

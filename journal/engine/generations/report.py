@@ -1,5 +1,5 @@
 """
-What there is to tell of a journal's generations: state, sizes, and what keeps each from going.
+The report on a journal's generations: state, sizes, and what keeps each from being removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def tell(p: Pipeline, kept: Sequence[Kept], generations: Sequence[Rows]) -> list[Generation]:
-    """All that the catalog still knows, oldest first. Under the lock, with LMDB having all entries."""
+    """All that the catalog still lists, oldest first. Under the lock, with LMDB having all entries."""
     by_order = {rows.order: rows for rows in generations}
     ends = [k.began for k in kept[1:]]
     return [_view(p, k, by_order.get(k.order), end) for k, end in zip(kept, [*ends, None], strict=True)]
@@ -55,5 +55,5 @@ def _first(rows: Rows) -> Keeping | None:
 
 
 def _consumers(p: Pipeline, last: int) -> tuple[str, ...]:
-    """Who has not acknowledged all up to this place."""
+    """The feed consumers that have not acknowledged all up to this place."""
     return tuple(sorted(name for name, consumer in p.consumers.known.items() if place_of(consumer.held) < last))

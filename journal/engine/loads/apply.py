@@ -272,7 +272,7 @@ def write_load(
 
 
 def _name(item: bytes) -> bytes:
-    """What tells keys apart: of which type it is, and its bytes."""
+    """What distinguishes keys: the type and the bytes."""
     return item[KEY_SIZE_AT : KEY_SIZE_AT + 2] + raw_of_item(item)
 
 

@@ -6,7 +6,7 @@ whose `at` was 0 when its checksum was made has the right one after an exclusive
 million entries at a time that is a few look-ups in tables for each, where a call of zlib would have to read all of its bytes.
 
 C1  A result is the same as zlib's, byte for byte; a test compares them for all lengths.
-C2  Tables are made for as many bytes behind as SHIFT_MAX; who has more calls zlib, for whom such an entry is no effort.
+C2  Tables are made for up to SHIFT_MAX bytes behind; for entries with more, callers use zlib, which is fast enough there.
 """
 
 from __future__ import annotations

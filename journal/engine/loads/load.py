@@ -2,7 +2,7 @@
 Loads: very many rows as one change.
 
 A load is one record, as a group of puts is (put_many), with its number under its name in it when it is to be made once. What can
-be done before the lock is taken is done before (prepare); then everybody waits until the rows are in the log and in LMDB,
+be done before the lock is taken is done before (prepare); then all callers wait until the rows are in the log and in LMDB,
 and the checkpoint that follows writes LMDB's pages.
 
 How it is made is in journal.engine.loads.apply.
@@ -38,7 +38,7 @@ ON_REJECT = ("fail", "list")
 
 @shielded
 class Loading(Side):
-    """The verbs of those who bring rows by the million."""
+    """The verbs of bulk loads: rows by the million."""
 
     _staging: Staging | None = None
     """Where parts wait; the store's."""
@@ -132,7 +132,7 @@ class Loading(Side):
         p = self._p
         if p.trouble is not None:
             raise p.trouble
-        p.level_of(None, p.level)  # one who only looks is refused
+        p.level_of(None, p.level)  # a store opened with readonly=True refuses
         assert self._staging is not None
         return self._staging
 

@@ -4,12 +4,12 @@ The rows of a load, made ready before the lock is taken: decoded, checked, hashe
     item    bound 9 | murmur 16 | 0 | insertion u64 | expiration u64 | accepted u64 | owner length u8 | key length u16 | owner
             | key | data
 
-An item has all bytes of the entry and its primary key but what only the lock can tell: the turn stands between bound and murmur
+An item has all bytes of the entry and its primary key but those that are known only under the lock: the turn, between bound and murmur
 (keys), and `at`, version and timeouts between `accepted` and the owner's length. It is one object for each row: with its
 parts in several, a million rows took four times as long to sort, to encode and to insert, for the misses of the processor's
 cache.
 
-I1  A row that is wrong is told with its part, its number and the reason; a part that is damaged is an error.
+I1  A row that is wrong is reported with its part, its number and the reason; a part that is damaged is an error.
 I2  Rows of one priority and process date are in the order in which they were given.
 I3  The load's time is when it began: rows without dates have it, however long the rest takes.
 """

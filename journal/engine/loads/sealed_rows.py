@@ -1,14 +1,14 @@
 """
-The rows of sealed parts (core.readyblocks): put in order, and made whole, without a look at each of them.
+The rows of sealed parts (core.loads.sealed_blocks): put in order, and completed, without a Python step for each row.
 
 Rows stay in the bytes of their parts until Arrow gathers them, in the order of work, into chunks that are the body of the load's record:
 what follows is done with columns of numbers, for a chunk at a time. So a row is copied once and becomes an object only when LMDB
 gets it.
 
-B1  Only parts whose seal is right are taken: their rows were checked, hashed and encoded by who has the key of this load. All of
-    a load is taken so or none of it: None says that the rows must be checked one by one (prepare), which also finds words for
+B1  Only parts whose seal is right are taken: the program that checked, hashed and encoded their rows has the key of this load. All
+    of a load is taken so or none of it: None says that the rows must be checked one by one (prepare), which also reports
     what is wrong.
-B2  What only the load knows is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`, which is
+B2  What only the load has is filled in when a chunk is made: its time, where a row has no dates of its own, and `at`, which is
     the turn in the primary key as well: rows of one priority and date keep the order of the parts, and in a part their own. The
     checksums are corrected for it (crc).
 B3  There is one chunk at a time. Rows of a block come in the order of work, so a chunk takes a run of them out of each block, which
@@ -144,7 +144,7 @@ class ReadyRows:
         self.entry_bytes_max = self.packed_bytes = self.bytes = 0
         is_there = np.zeros(SHIFT_MAX + 1, np.bool_)
         first = 0
-        for block in blocks:  # one at a time: columns of all rows would be memory that nobody has touched yet
+        for block in blocks:  # one at a time: columns of all rows would be memory not yet paged in
             rows = slice(first, first + len(block.lengths))
             first = rows.stop
             self._primaries[rows] = block.primaries

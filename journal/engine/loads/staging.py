@@ -1,13 +1,13 @@
 """
 Where the parts of loads wait until they are committed: files beside the journals.
 
-    _loads/<id>/<part>     part files (core.loadblocks), as far as they have come
+    _loads/<id>/<part>     part files (core.loads.blocks), as far as they have come
 
 Nothing here is synced: a load that was not committed does not outlive the process that has the store.
 
 H1  What is left of loads is removed when the store is opened, and when it is closed.
-H2  A load of which nothing was heard for SILENCE_MS goes. So does one that was refused: what is wrong with it will not change.
-H3  A load is committed by one at a time. What a committed one came to is remembered for a while, for who asks again.
+H2  A load that had no call for SILENCE_MS is removed. So is one that was refused: what is wrong with it will not change.
+H3  One caller at a time commits a load. The result of a committed load is remembered for a while, for callers that retry.
 H4  The number of loads, of their parts and of all bytes has a limit.
 """
 
@@ -36,7 +36,7 @@ REMEMBERED_MAX = 64
 
 
 class StagedPart(os.PathLike[str]):
-    """The file of a part. Errors call it by its name: where it lies is nobody's business."""
+    """The file of a part. Errors show its name only: they do not disclose its path."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -97,7 +97,7 @@ class Staging:
         """
         Take a piece of a part that begins at this byte, or has come before; how many bytes the part has now.
 
-        An empty one changes nothing: who is about to begin a part learns whether he may.
+        An empty piece changes nothing: with it a caller checks whether it may begin a part.
         """
         with self._staged(journal, load) as staged:
             if part not in staged.sizes and len(staged.sizes) >= STAGED_PARTS_MAX:
@@ -205,7 +205,7 @@ class Staging:
         _remove_tree(staged.directory)
 
     def look(self) -> None:
-        """Let go what nothing was heard of (H2)."""
+        """Remove the loads that had no call for SILENCE_MS (H2)."""
         for load, staged in list(self._loads.items()):
             if self._now() - staged.heard >= SILENCE_MS and staged.lock.acquire(blocking=False):
                 try:

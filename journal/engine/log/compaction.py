@@ -1,5 +1,5 @@
 """
-Compaction: with `compact` a journal's log stays when nobody follows it, and of each key the last change stays.
+Compaction: with `compact` a journal's log stays when no consumer follows it, and of each key the last change stays.
 
 After a checkpoint, when enough has come to gain something, the keeper makes a pass over all segments that are closed and
 that every consumer has acknowledged, from the newest to the oldest over all generations, in slices of milliseconds.
@@ -50,7 +50,7 @@ HURRY_S = 0.001
 """The pause when more than HURRY_BYTES wait: the log must not grow faster than it is compacted."""
 HURRY_BYTES = 64 << 20
 CALL_S = 0.02
-"""A slice when somebody waits for the pass."""
+"""A slice when a caller waits for the pass."""
 RETRY_S = 60.0
 SAVES_AT_LEAST = 8
 """A file by itself is written anew when it loses this part of its bytes."""
@@ -303,7 +303,7 @@ class Compaction:
                 sync_directory(part.directory)
                 yield
             for fd in old:
-                overwrite(fd)  # who still reads them finds nothing there, and looks anew (log_tail U4)
+                overwrite(fd)  # a reader that still has one open finds nothing, and looks anew (log_tail U4)
         finally:
             for fd in old:
                 os.close(fd)

@@ -1,8 +1,8 @@
 """
 Compacting files: what of some neighbouring segments must stay, and one file with it that can take their place.
 
-Both steps are generators that give way after every few records, so that whoever runs them can stop in between; they
-return what they have found or made. They hold no lock and change nothing that anybody reads.
+Both steps are generators that yield after every few records, so that the caller can stop in between; they return what
+they have found or made. They hold no lock and change no file that has readers.
 
 Y1  Records that stay are copied byte for byte. A run of records that go becomes one skip, with the timestamp of the last
     of them, over the borders of the segments too. So offsets have no gap (reader G1).

@@ -17,7 +17,7 @@ class Deferred(threading.local):
     waits: dict[Pipeline, int] | None = None
     has_company: bool = False
     """
-    Whether others share the sync that is waited for, so that records may stay in the log's buffer for the one write of that sync. Handing
+    Whether other changes share the awaited sync, so that records may stay in the log's buffer for the one write of that sync. Handing
     each of them to the disk at once, which lets the disk begin with a lone one, takes 30 µs of processor time.
     """
 

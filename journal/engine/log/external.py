@@ -7,8 +7,8 @@ program wrote in the same format (record.py), without our checksum and with data
 Nothing is ever written, locked or mapped. A directory whose first record is one of ours is read by the rules of
 reader.py, any other one by those below; other files in such a directory are left alone.
 
-R1  A log of ours is read beside its owner, who writes, renames and removes: what looks like damage counts only when
-    later looks at the same place find it again. Segments that the owner lets go are a gap, and `let_go` says which;
+R1  A log of ours is read beside its owner, which writes, renames and removes: what looks like damage counts only when
+    later looks at the same place find it again. Segments that the owner removes are a gap, and `let_go` says which;
     those that it compacts are read anew from the next change on.
 R2  A segment of another program ends with its file, at a header of zeros, or at a record that the file does not hold
     whole. The last is damage if the next segment shows that changes are missing.
@@ -56,7 +56,7 @@ class LogFiles:
     """The segments of one directory."""
 
     def __init__(self, directory: Path, *, namespace: bytes | None = None) -> None:
-        """With a namespace the log is ours, of that journal; else its first record tells."""
+        """With a namespace the log is ours, of that journal; else its first record shows whose it is."""
         self.directory = directory
         try:
             self._namespace = _our_namespace(directory) if namespace is None else namespace

@@ -1,20 +1,20 @@
 """
-Group commit: one fdatasync for everyone who waits.
+Group commit: one fdatasync for all callers that wait.
 
 A caller that finds no sync under way makes its change and syncs by itself, at once: one thread pays for no hand-over.
 Callers that come while a sync is under way hand their whole change over: one thread of the journal's own makes all that
 have come, one after the other, syncs once, and wakes them through a lock that this round's callers share.
 
 Why the change too, and not only the sync: LMDB's calls, like every system call, give the interpreter's lock away. A
-caller that loses it while it holds the journal's lock stalls all others; 16 threads reached 2.4 times the rate of one
-that way. On one thread nobody fights for either lock.
+caller that loses it while it holds the journal's lock stalls all other callers; 16 threads reached 2.4 times the rate of
+one that way. On one thread there is no contention for either lock.
 
-C1  Nobody returns before every offset up to its own is durable.
+C1  No call returns before every offset up to its own is durable.
 C2  After a failed sync nothing is acknowledged any more: which pages reached the disk is unknown.
-C3  `io` is held during a sync, so that its error reaches who asked (the kernel tells a failed write-back once for each
-    open file). It is taken before the journal's lock, never under it.
-C4  An interrupt may come at any line of a caller: nobody else waits for it.
-C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, who may want `io`.
+C3  `io` is held during a sync, so that its error reaches the caller that asked for it (the kernel reports a failed
+    write-back once for each open file). It is taken before the journal's lock, never under it.
+C4  An interrupt may come at any line of a caller: no other thread waits for that caller.
+C5  The journal's own thread holds `io` while it makes changes, so it never waits for the keeper, which may want `io`.
 C6  Callers whose round is over are let through when the next round's sync begins, if that round is at hand and short:
     the thread needs no interpreter then. Woken earlier, they would fight for it with the thread that works for them.
 C7  Nothing is handed over before the thread runs: it may be refused, for want of room; the next caller tries again.
@@ -74,7 +74,7 @@ class Kind(Enum):
     SHORT = 1
     """It takes some microseconds."""
     PUT = 2
-    """A short one that `put_together` can make with others; its arguments are those of the put."""
+    """A short one that `put_together` can make with other puts; its arguments are those of the put."""
 
 
 class NotHere(Exception):
@@ -97,7 +97,7 @@ class GroupCommit:
         self.syncs = 0
         self.sync_times = Histogram(per_ms=1000)
         self.io = threading.Lock()
-        """Held while a sync is under way: who comes then hands over."""
+        """Held while a sync is under way: callers that come then hand their change over."""
         self._log = log
         self._lock = lock
         self._name = name
@@ -154,7 +154,7 @@ class GroupCommit:
         self.wait(self._log.next_offset - 1)
 
     def sync_locked(self) -> None:
-        """Sync everything, for one who holds `io` and the lock, and keeps them (a checkpoint)."""
+        """Sync everything, for a caller that holds `io` and the lock, and keeps them (a checkpoint)."""
         if self.failed is not None:
             raise self.failed
         if self._log.synced < self._log.next_offset - 1:
@@ -178,7 +178,7 @@ class GroupCommit:
             raise
 
     def close(self) -> None:
-        """End the thread when it has served who waits; nobody holds the lock or `io`, and changes are refused."""
+        """End the thread when it has served all waiting callers; no thread holds the lock or `io`, and changes are refused."""
         with self._starting:  # or it may not have begun yet
             thread = self._thread
         if thread is not None:
@@ -190,7 +190,7 @@ class GroupCommit:
         return threading.current_thread() is self._thread
 
     def abandon_after_fork(self) -> None:
-        """In a forked child: there is no thread, and whoever held `io` is not here."""
+        """In a forked child: neither the own thread nor the thread that held `io` exists."""
         self.io = threading.Lock()
 
     def _has_thread(self) -> bool:
@@ -253,7 +253,7 @@ class GroupCommit:
             pass
         while (request := self._next()) is not None:
             if self.io.locked() or self._lock.locked():
-                self._let_through()  # somebody is at work, for who knows how long
+                self._let_through()  # another thread holds a lock, for an unknown time
             with self.io:
                 ending, self._round = self._round, _Round()
                 requests = [request, *self._come()]
@@ -275,7 +275,7 @@ class GroupCommit:
         self._serve_rest()
 
     def _next(self) -> _Request | None:
-        """The request that the next round begins with; nobody waits in vain while there is none (C6)."""
+        """The request that the next round begins with; while there is none, callers whose round is over do not wait (C6)."""
         if self._over is not None:
             try:
                 return self._requests.get_nowait()
@@ -289,14 +289,14 @@ class GroupCommit:
             over.gate.release()
 
     def _serve_rest(self) -> None:
-        """The thread has ended: who came too late is answered here. Changes are refused; what is synced is synced."""
+        """The thread has ended: late callers are answered here. Changes are refused; what is synced is synced."""
         with self._ending:
             requests = self._come()
             self._make(requests, [])
             for each in requests:
                 each.is_over = True
             if self._round.gate.locked():
-                self._round.gate.release()  # for good: nobody waits here any more
+                self._round.gate.release()  # it stays open: no caller waits here any more
 
     def _come(self) -> list[_Request]:
         """The requests that have come meanwhile."""
@@ -309,7 +309,7 @@ class GroupCommit:
             if request is not None:
                 come.append(request)
             elif not self._is_ended:
-                self._requests.put(None)  # the end comes after who was there before it
+                self._requests.put(None)  # the end comes after the requests that came before it
                 break
         return come
 
@@ -324,11 +324,11 @@ class GroupCommit:
                         if result is None:
                             rest.append(request)
                         request.result = result
-                except Exception as e:  # noqa: BLE001 - it belongs to the callers, who raise it
+                except Exception as e:  # noqa: BLE001 - it belongs to the callers, which raise it
                     for request in puts:
                         request.error = e
             for request in rest:
                 try:
                     request.result, _ = request.change(*request.args)
-                except Exception as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                except Exception as e:  # noqa: BLE001 - it belongs to the caller, which raises it
                     request.error = e

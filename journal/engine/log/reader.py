@@ -67,13 +67,13 @@ def list_segments(directory: Path) -> list[int]:
         try:
             check_own(directory / name, is_directory=False)
         except FileNotFoundError:
-            continue  # let go, or used again, since it was listed
+            continue  # removed, or reused, since it was listed
         found.append(int(match[1]))
     return sorted(found)
 
 
 class Reader:
-    """Reads records from a place on, to the end of the log; then `end` tells where that is."""
+    """Reads records from a place on, to the end of the log; then `end` is that place."""
 
     def __init__(self, directory: Path, namespace: bytes, start: Place) -> None:
         self.directory = directory
@@ -84,7 +84,7 @@ class Reader:
         segments = list_segments(self.directory)
         offset, first, position = self.end
         if first != offset and offset in segments:
-            # The place is the end of a segment that may have been let go or compacted since.
+            # The place is the end of a segment that may have been removed or compacted since.
             first, position = offset, 0
             self.end = Place(offset, first, position)
         begin = offset
@@ -122,7 +122,7 @@ class Reader:
                 os.close(fd)
 
     def _check_tail(self, fd: int, path: Path) -> None:
-        """Tell a torn tail from damage (G2)."""
+        """Distinguish a torn tail from damage (G2)."""
         offset, _, position = self.end
         # Records are written only inside of space that was prepared and synced before, and never fill it.
         head = os.pread(fd, HEAD.size, position)

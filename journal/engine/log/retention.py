@@ -1,15 +1,15 @@
 """
-Retention: feed consumers hold the log, and `compact` keeps it for those who come later, but not for ever when the
-journal says so (`log_age_max`, `log_bytes_max`).
+Retention: feed consumers hold the log, and `compact` keeps it for later followers, but only up to the journal's limits,
+if it has any (`log_age_max`, `log_bytes_max`).
 
 At each checkpoint the segments that are kept for followers only are looked at, oldest first, over all generations. One
-whose newest record is too old, or that is too much, is let go whole: who still wanted it gets CursorUnavailable.
+whose newest record is too old, or that is too much, is removed whole: a consumer that still needs it gets CursorUnavailable.
 
-I1  Nothing that recovery needs is let go: the limit is raised, and a segment goes as any other does, when checkpoints
+I1  Nothing that recovery needs is removed: `floor` is raised, and a segment is freed as any other is, when checkpoints
     have passed it.
 I2  A flag `feed` is raised when a consumer loses records, and at an earlier checkpoint: when WARN of the limit is
-    reached, or when it is passed all at once. What is kept for those who come later goes without a word.
-I3  Records that followers want are not kept longer for being in the open segment: it is closed when the first of them has
+    reached, or when it is passed all at once. What is kept for later followers is removed without a flag.
+I3  Records that followers need are not kept longer for being in the open segment: it is closed when the first of them has
     been there for a part (1 in ROLLS) of `log_age_max`. So they go when they are older by that much, and by what passes
     until the next checkpoint.
 """
@@ -59,7 +59,7 @@ class Retention:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
         self.floor = 0
-        """Places before this are not kept for anybody."""
+        """Places before this are kept for no consumer."""
         self.pins: list[int] = []
         """Changes from these places on are being copied (backup B2): they stay, whatever the limits say. Under the lock."""
         self._is_warned = False
@@ -73,7 +73,7 @@ class Retention:
         self._closed.pop(order, None)
 
     def held_from(self) -> int:
-        """The place from which on followers want every change. Under the lock."""
+        """The place from which on followers need every change. Under the lock."""
         return max(min(self._p.consumers.keep_from(), *self.pins, NEVER), self.floor)
 
     def hold(self) -> None:
@@ -85,7 +85,7 @@ class Retention:
         return self.floor if self._p.settings.compact else self.held_from()
 
     def may_lose(self) -> bool:
-        """Whether consumers may have lost changes: there is a limit, or there was one, as the flag tells (I2). Under the lock."""
+        """Whether consumers may have lost changes: there is a limit, or there was one, as the flag shows (I2). Under the lock."""
         settings = self._p.settings
         if settings.log_age_max is not None or settings.log_bytes_max is not None:
             return True
@@ -136,7 +136,7 @@ class Retention:
             piece._replace(newest=piece.newest + since(piece.next_at)) for piece in pieces if piece.next_at > kept_from
         ]
         floor = _floor(held, now, settings.log_age_max, settings.log_bytes_max)
-        if kept_from < floor <= held_from:  # nobody follows it: it was kept for those who come later
+        if kept_from < floor <= held_from:  # no consumer follows it: it was kept for later followers
             with p.lock:
                 self.floor = floor
                 p.retention.hold()
@@ -198,7 +198,7 @@ def _floor(held: list[Piece], now: int, age_max: int | None, bytes_max: int | No
     for piece in held:
         is_old = age_max is not None and now - piece.newest > age_max
         is_much = bytes_max is not None and total > bytes_max
-        if piece.next_at == NEVER or not (is_old or is_much):  # the open one is never let go
+        if piece.next_at == NEVER or not (is_old or is_much):  # the open one is never removed
             break
         floor = piece.next_at
         total -= piece.bytes

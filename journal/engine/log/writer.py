@@ -12,7 +12,7 @@ W4  The last RESERVE bytes are for work that frees room or ends leases: puts are
 W5  Only segments that two checkpoints have passed are reused, removed or compacted (LMDB's last commit may be lost in a
     power cut).
 
-W6  A failed sync is StoreFailed, whoever asked for it. Group commit syncs through a descriptor of its own: the kernel
+W6  A failed sync is StoreFailed for every caller. Group commit syncs through a descriptor of its own: the kernel
     reports a failed write-back once for each open file.
 W7  What is about to be synced is given to the disk at once (POSIX_FADV_DONTNEED begins to write dirty pages): it works on
     it while its effect is applied. Only a hint: the sync decides.
@@ -92,13 +92,13 @@ class Log:
         self._pending_first = 0
         self._pending_bytes = 0
         self.keep_from = NEVER
-        """Records from this offset on stay, whatever checkpoints have passed: somebody follows the log."""
+        """Records from this offset on stay, whatever checkpoints have passed: a consumer follows the log."""
         self.passed_to = base
         """Two checkpoints have passed all places before this one (W5)."""
         self.is_pinned = False
         """Segments are being compacted: none is reused or removed meanwhile."""
         self.remove: Callable[[Path], None] = partial(Path.unlink, missing_ok=True)
-        """How a file of records that nobody wants goes; set by who overwrites them first."""
+        """Removes a file of records that are no longer needed; the pipeline sets one that can overwrite them first."""
         self._segments: list[int] = []
         self._spares: list[Path] = []
         self._retired: list[int] = []
@@ -326,7 +326,7 @@ class Log:
         self.allocated = end
 
     def _give_back(self) -> None:
-        """There was no room for all: what was taken of it is for others."""
+        """There was no room for the whole extension: give back what was allocated of it."""
         try:
             os.ftruncate(self.fd, self.allocated)
         except OSError as e:
@@ -339,7 +339,7 @@ class Log:
         )
 
     def extend_ahead(self) -> None:
-        """Prepare space before anybody needs it; called without the journal's lock, by one thread."""
+        """Prepare space before it is needed; called without the journal's lock, by one thread."""
         with self._extending:
             if self.wants_extension():
                 try:
@@ -400,12 +400,12 @@ class Log:
             log.warning("log_segment_not_removed path=%s error=%s", path, e)
 
     def close_retired(self) -> None:
-        """Close the descriptors of earlier segments; called by one who may sync, so no sync is under way."""
+        """Close the descriptors of earlier segments; only the thread that may sync calls it, so no sync is under way."""
         while self._retired:
             os.close(self._retired.pop())
 
     def passed(self, offset: int) -> None:
-        """Two checkpoints have passed this offset: segments before it are reused or removed (W5), if nobody follows."""
+        """Two checkpoints have passed this offset: segments before it that no consumer follows are reused or removed (W5)."""
         self.passed_to = max(self.passed_to, offset)
         offset = self.base if self.is_pinned else min(offset, self.keep_from)
         offset -= self.base
@@ -414,11 +414,11 @@ class Log:
         self._drop_spares(SPARE_MAX)
 
     def closed(self) -> list[int]:
-        """The first offsets of the segments that nobody writes to, and of the one that follows them (W5)."""
+        """The first offsets of the segments that are no longer written to, and of the one that follows them (W5)."""
         return [first for first in self._segments if self.base + first <= self.passed_to]
 
     def has_unwanted(self) -> bool:
-        """Whether a segment is there that nobody follows: checkpoints that pass it would let it go."""
+        """Whether there is a segment that no consumer follows: checkpoints that pass it would remove it."""
         return len(self._segments) > 1 and self.base + self._segments[1] <= self.keep_from
 
     def replaced(self, first: int) -> None:

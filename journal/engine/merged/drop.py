@@ -1,5 +1,5 @@
 """
-Dropping a merged journal: its rows go in small steps, each one record, while others work.
+Dropping a merged journal: its rows go in small steps, each one record, while the other journals work.
 
 Followers see its entries go. What is left after a crash goes when the store is opened again (recovery O3).
 """
@@ -16,7 +16,7 @@ STEP = 256
 
 
 def clear_step(p: Sequence, name: bytes) -> bool:
-    """Remove some rows of a journal that nobody uses any more; whether there were any. Without the lock."""
+    """Remove some rows of a journal that is no longer in use; whether there were any. Without the lock."""
     with p.lock:
         now = p.enter()
         state = p.state.state_of(name)

@@ -1,5 +1,5 @@
 """
-What a merged journal sees of the generations and the feed consumers that it shares with others.
+What a merged journal sees of the generations and the feed consumers that it shares with other journals.
 
 Schemas: generations are begun for all merged journals at once, so a journal keeps from which order on which schema counts
 (`steps`), and a rotation writes nothing for it.
@@ -96,12 +96,12 @@ class MemberGenerations(Generations):
 
     @property
     def first(self) -> int:  # type: ignore[override]
-        """The generation in which the journal was declared: cursors before it are of a former life, or of others (former_names V2)."""
+        """The generation of the journal's declaration: earlier cursors are of a former life, or of other journals (former_names V2)."""
         return self.steps[0].order
 
     @property
     def kept(self) -> list[Kept]:  # type: ignore[override]
-        """What the catalog knows of the generations."""
+        """What the catalog has of the generations."""
         return self._shared.generations.kept
 
     @property
@@ -158,7 +158,7 @@ class MemberGenerations(Generations):
         self._seen = self.kept
         kept = self._schema_at(self._seen[-1].order)
         schema = None if kept is None else Schema.from_dict(kept)
-        if schema != self._schema:  # the same one stays: who has checked data with it need not do it again
+        if schema != self._schema:  # the same object stays: data that was checked with it need not be checked again
             self._schema = schema
         union = self.union()
         self._blank = None if union is None else dict.fromkeys(field.name for field in union.fields)
@@ -206,7 +206,7 @@ class MemberGenerations(Generations):
 
     @property
     def is_compacting(self) -> bool:
-        """Whether logs are kept for those who come later."""
+        """Whether logs are kept for later followers."""
         return self._shared.settings.compact
 
 
@@ -214,7 +214,7 @@ class MemberConsumers(Consumers):
     """The feed consumers of one merged journal."""
 
     def __init__(self, p: Pipeline, consumers: Consumers, name: str) -> None:
-        """`name`: of the journal; empty for those who follow all of them."""
+        """`name`: of the journal; empty for consumers that follow all journals."""
         self._all = consumers
         self._p = p
         self._scope = f"{name}:"
@@ -241,7 +241,7 @@ class MemberConsumers(Consumers):
         return {name[len(scope) :]: each for name, each in self._all.known.items() if name.startswith(scope)}
 
     def look(self) -> None:
-        """Read the offset log of somebody else's store."""
+        """Read the offset log of a store that another process owns."""
         self._all.look()
 
     def touched(self, consumer: Consumer) -> None:
@@ -272,7 +272,7 @@ class MemberConsumers(Consumers):
         return self._all.skip(self._scope + name, cursor)
 
     def views(self) -> list[FeedView]:
-        """What there is to know of each consumer of this journal, by name."""
+        """The view of each consumer of this journal, by name."""
         scope = self._scope
         return [
             view._replace(name=view.name[len(scope) :]) for view in self._all.views() if view.name.startswith(scope)

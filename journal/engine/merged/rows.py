@@ -5,7 +5,7 @@ The rows of one journal among many that share a generation's file: a view that p
     meta      <name> ":counts" -> msgpack [entries, buried, successors, collisions]; <name> ":indexed"
 
 A name has no ":" in it, so no journal's rows begin like another's. What is seen through the view has the keys of a
-journal that has the file for itself: rules, effects and checksums know nothing of the name.
+journal that has the file for itself: rules, effects and checksums do not contain the name.
 
 B1  LMDB counts rows of a sub-database, not of a journal: the view counts as it puts and deletes, and keeps the counts in
     the same commit as the rows.
@@ -184,7 +184,7 @@ class PrefixedRows(Rows):
                 self.is_changed = True
 
     def load(self) -> tuple[Place, int]:
-        """Read the counts; the place is the file's to tell."""
+        """Read the counts; the place is that of the file."""
         self.is_changed = False
         self.index = BucketIndex.loaded(self)
         kept = self.get(_COUNTS, db=self.meta)

@@ -57,7 +57,7 @@ class Merging(Pipeline):
         self.members: dict[bytes, Member] = {}
         """Those in use."""
         self.known: set[bytes] = set()
-        """The names of all journals, set by who opens this."""
+        """The names of all journals, set by recovery."""
         super().__init__(*args, **options)
         self.generations = MergedGenerations(self, self.generations.kept)
         self.packer = msgpack.Packer(autoreset=True)
@@ -134,7 +134,7 @@ class Sequence(Merging):
         return super().append(effect, count, now, level, is_essential=is_essential)
 
     def write_for(self, name: bytes, effect: Effect, count: int, now: int) -> None:
-        """Append and apply a record of a member that may not be in use; nobody waits for it."""
+        """Append and apply a record of a member that may not be in use; no caller waits for it."""
         state = self.state.state_of(name)
         self.state.touched[name] = state
         self.log.encode = encoder(name, self.packer)

@@ -1,7 +1,7 @@
 """
 The state of many journals that share their generations: a State for each of them, over views of the same files.
 
-A journal's state is loaded when it is asked for, or when replay finds a record of it; thousands that nobody uses cost
+A journal's state is loaded when a caller needs it, or when replay finds a record of it; thousands of unused journals cost
 nothing but their rows.
 
 M1  A record belongs to the journal that its namespace names, and changes the rows of that one only.
@@ -106,7 +106,7 @@ class Namespaces(State):
     def load(self) -> Place:
         """Forget all states; the place in the log up to which the rows are applied."""
         for state in self.states.values():
-            state.order.clear()  # wakes who sleeps on a range of it
+            state.order.clear()  # wakes the workers that sleep on a range of it
         self.states.clear()
         self.touched.clear()
         self._epochs.clear()
@@ -117,7 +117,7 @@ class Namespaces(State):
         return place
 
     def keep(self, order: int, applied: Place, now: int) -> None:
-        """Write what a checkpoint commits besides the rows, and forget what nobody uses."""
+        """Write what a checkpoint commits besides the rows, and unload the states that are not in use."""
         super().keep(order, applied, now)
         for name in [name for name in self.states if name not in self.used]:
             del self.states[name], self._epochs[name]

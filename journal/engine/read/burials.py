@@ -1,5 +1,5 @@
 """
-The entries that were given up on: who looks at them, lets them wait again, or lets them go.
+The buried entries: the verbs that list them, retry them or discard them.
 
 U1  They come in the order of burial, which is that of their names in the sub-database (keys.buried_key): a page begins with a seek.
 """

@@ -1,7 +1,7 @@
 """
-The following side of a journal: feeds over its log, and their consumers as a person sees them.
+The following side of a journal: feeds over its log, and their consumers as an operator sees them.
 
-A named consumer holds the log until it has acknowledged it: one that never comes back lets it grow for ever. So they are
+A named consumer holds the log until it has acknowledged it: if one never returns, the log grows for ever. So they are
 listed, with what each of them holds, and can be moved on or removed.
 """
 
@@ -98,7 +98,7 @@ class Following(Side):
         return self._consumers().views()
 
     def remove_feed(self, consumer: str) -> None:
-        """Forget a feed consumer; what only it held of the log goes."""
+        """Remove a feed consumer; what only it held of the log is freed."""
         self._writable().remove(_named(consumer))
 
     def mark_feed(self, consumer: str, cursor: Cursor) -> None:

@@ -29,7 +29,7 @@ class Rotating(Side):
         p = self._p
         p.level_of(None, p.level)
         while not p.keeper.call(p.generations.rotate_if_place):
-            sleep(p.generations.carrying.pause_s())  # the keeper does what others need in between
+            sleep(p.generations.carrying.pause_s())  # the keeper serves other callers in between
         with p.lock:
             p.enter()
             return p.generations.newest()

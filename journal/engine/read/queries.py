@@ -1,8 +1,8 @@
 """
 The reading verbs for producers, consumers and operators: selections, owners, look-ups of many keys, the load ahead.
 
-They read some hundred rows, or some thousand keys, under the lock at a time, so nobody is held up by who reads much. One who only
-looks sees one moment in each call.
+They read some hundred rows, or some thousand keys, under the lock at a time, so a large read does not block other callers. In a
+store opened with readonly=True each call sees one moment.
 """
 
 from __future__ import annotations

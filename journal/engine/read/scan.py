@@ -1,10 +1,10 @@
 """
-Scans and counts: pages of entries read under the lock, a few hundred at a time, so that nobody is held up for long.
+Scans and counts: pages of entries read under the lock, a few hundred at a time, so that no caller is blocked for long.
 
 A range of dates is read by one seek for each priority in use; entries outside of it are never visited.
 
-One who only looks holds nobody up: a scan reads for half a second, or some megabytes, at one moment (readonly S2), and goes on at a later
-one when there is more. An entry that stays where it is is met exactly once all the same.
+With readonly=True a scan blocks no caller: it reads for half a second, or some megabytes, at one moment (readonly S2), and goes on at a
+later one when there is more. An entry that stays where it is is met exactly once all the same.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Selection:
         self._leased = self._leases()
 
     def page(self, limit: int, start: bytes) -> Page:
-        """Up to `limit` entries from `start` on; of one moment for one who looks."""
+        """Up to `limit` entries from `start` on; with readonly=True of one moment."""
         with moment_of(self._p):
             return self._page(limit, start)
 
@@ -92,7 +92,7 @@ class Selection:
         return Page(entries, has_more, found[limit - 1][0].primary.hex() if has_more else None)
 
     def count(self) -> int:
-        """How many; of one moment for one who looks."""
+        """How many; with readonly=True of one moment."""
         with moment_of(self._p):
             return self._count()
 

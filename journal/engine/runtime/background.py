@@ -1,5 +1,5 @@
 """
-The keeper: one thread of a store that does what must happen on one thread, or at a time, or while nobody calls.
+The keeper: one thread of a store that does what must happen on one thread, or at a time, or while there are no calls.
 
 LMDB binds a write transaction to the thread that began it, so all begins, commits and closes happen here. Timers,
 interval syncs and the log's preallocation run here too. It sleeps until the next thing is due, and for ever when
@@ -128,7 +128,7 @@ class Keeper:
             if call is not None:
                 try:
                     call.result = call.function()
-                except BaseException as e:  # noqa: BLE001 - it belongs to the caller, who raises it
+                except BaseException as e:  # noqa: BLE001 - it belongs to the caller, which raises it
                     call.error = e
                 call.done.release()
             elif task is not None:

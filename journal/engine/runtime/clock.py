@@ -5,11 +5,11 @@ A clock object has `wall_ns()` (what the machine calls now) and `steady_ns()` (c
 wall clock; on Linux also through suspend). The two differ by `offset`, which changes when the wall clock is set.
 
 T1  `now()` is a date: the wall clock, to the millisecond, within RECHECK_NS of a step. It goes back when the wall clock does.
-T2  `offset` is whole milliseconds. Who measures a duration on dates compares the offset with the one that it knew,
-    and moves its dates by the difference (clock_steps.follow): so a duration is as long as the steady clock says.
-T3  A difference of up to FOLLOW_MS is ordinary drift. A larger one is a step: it is logged, counted and told.
+T2  `offset` is whole milliseconds. Code that measures a duration on dates compares the offset with the one that it saw
+    before, and moves its dates by the difference (clock_steps.follow): so a duration is as long as the steady clock says.
+T3  A difference of up to FOLLOW_MS is ordinary drift. A larger one is a step: it is logged and counted, and callbacks are called.
 T4  The wall clock shows 0 to CLOCK_MAX, or every call that needs the time is refused: dates must have room behind it.
-T5  A sleep to a date ends within STEP_S of a step: a watch on the machine's clock tells of it (clock_watch), or sleeps are short.
+T5  A sleep to a date ends within STEP_S of a step: a watch on the machine's clock reports it (clock_watch), or sleeps are short.
 
 What is a date and what a duration:
 
@@ -103,7 +103,7 @@ class EngineTime:
         return steady
 
     def look_at_wall(self, steady: int) -> None:
-        """Follow the wall clock; who reads the steady clock itself calls this when that shows `look_at` or more."""
+        """Follow the wall clock; callers that read the steady clock themselves call this when it shows `look_at` or more."""
         self.look_at = steady + self._recheck
         wall = self.clock.wall_ns()
         if not 0 <= wall <= _WALL_MAX:
@@ -127,16 +127,16 @@ class EngineTime:
                 self.step_ms, self.step_date = by, wall // _MS
         if abs(by) > FOLLOW_MS:
             log.warning("clock_step by_ms=%d steps=%d", by, self.steps)
-            if not self.is_manual:  # its owner tells
+            if not self.is_manual:  # its owner calls `tell`
                 self.tell()
 
     def tell(self) -> None:
-        """The clock was set, or may have been: who sleeps to a date looks again."""
+        """The clock was set, or may have been: call all callbacks, so that threads that sleep to a date look again."""
         for callback in list(self._callbacks.values()):
             callback()
 
     def look(self) -> None:
-        """Follow the wall clock at once, and tell: for the watch (T5)."""
+        """Follow the wall clock at once, and call the callbacks: for the watch (T5)."""
         self.look_at = 0
         try:
             self.now()
@@ -169,7 +169,7 @@ class EngineTime:
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """
-        Be told when the clock was set, or when a manual one moves; returns a function that ends it.
+        Call `callback` when the clock was set, or when a manual one moves; returns a function that ends it.
 
         The callback comes on any thread, which may hold any lock of the engine: it takes none of them, and is done in a moment.
         The one of a manual clock comes on the thread that moves it, which holds none.
@@ -187,7 +187,7 @@ class EngineTime:
         return end
 
     def open(self, moved: Callable[[], None]) -> None:
-        """The store is open: tell it when the clock was set, and have the machine's clock watched."""
+        """The store is open: call `moved` when the clock was set, and watch the machine's clock."""
         self._end = self.on_advance(moved)
         if isinstance(self.clock, SystemClock):
             self._is_watched = clock_watch.add(self.look)
@@ -219,7 +219,7 @@ def _checked(wall_ns: int) -> int:
 
 
 class _NowOnly:
-    """A clock that only knows now(): forward is time passing, a step back is a step."""
+    """A clock that only has now(): forward is time passing, a step back is a step."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now

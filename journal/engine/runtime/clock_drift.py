@@ -1,8 +1,8 @@
 """
-The clocks of others: producers and consumers report theirs, the store knows how far each is off.
+The clocks of peers: producers and consumers report theirs, the store records how far each is off.
 
 A drift that is certain to be beyond the limit raises the flag "drift" on the journal that the report came through. All dates are
-stamped by the engine, so a wrong clock moves no entry; a person should look at it all the same.
+stamped by the engine, so a wrong clock moves no entry; the operator should look at it all the same.
 
 Q1  `drifts` is used under `lock` only: reports come from many threads.
 """
@@ -18,24 +18,24 @@ from journal.engine.arguments import name_text
 
 FLAG = "drift"
 PEER_BYTES_MAX = CONSUMER_BYTES_MAX + 16
-"""A name, and what somebody is: "consumer mail-1"."""
+"""A peer's kind and its name: "consumer mail-1"."""
 
 
 class Peers:
-    """What is known of the clocks of all who talk to a store."""
+    """The measured drifts of all peers of a store."""
 
     def __init__(self) -> None:
         self.drifts = Drifts()
         self.lock = threading.Lock()
 
     def measure(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> str | None:
-        """Take a round trip to a peer, t0 and t3 on the engine's clock; what a person must be told, if that is new."""
+        """Take a round trip to a peer, t0 and t3 on the engine's clock; returns a message for the operator if that is new."""
         name_text(peer, "peer", PEER_BYTES_MAX)
         with self.lock:
             return self._news(peer) if self.drifts.measure(peer, t0, t1, t2, t3) else None
 
     def add(self, peer: str, sample: Sample) -> str | None:
-        """Take what a peer reckoned itself; what a person must be told, if that is new."""
+        """Take what a peer computed itself; returns a message for the operator if that is new."""
         with self.lock:
             return self._news(peer) if self.drifts.add(peer, sample) else None
 
@@ -50,7 +50,7 @@ class Peers:
             return None if drift is None else drift.statistics()
 
     def forget(self, peer: str) -> None:
-        """Somebody said goodbye."""
+        """Remove a peer that has disconnected."""
         with self.lock:
             self.drifts.remove(peer)
 

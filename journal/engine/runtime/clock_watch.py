@@ -4,8 +4,8 @@ The watch on the machine's wall clock: one thread of the process, which the syst
 On Linux a timer on CLOCK_REALTIME with CANCEL_ON_SET does it: it never rings, and its read fails with ECANCELED when the clock
 is set, and after a suspend. So nothing wakes up while nothing happens.
 
-K1  Without such a timer, or without a thread for it, `add` says so, and who asks looks at the clock more often (clock T5).
-K2  The thread is there while somebody is told. A forked child has neither the thread nor those who are told.
+K1  Without such a timer, or without a thread for it, `add` returns False, and the caller looks at the clock more often (clock T5).
+K2  The thread runs while there are callbacks. A forked child has neither the thread nor the callbacks.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def was_set(fd: int) -> bool:
         if e.errno == errno.ECANCELED:
             return True
         raise
-    return True  # it rang: the clock stands at the end of days
+    return True  # the timer rang: the clock is beyond _FAR
 
 
 class _Watch:
-    """The thread and what it waits for. `lock` is not held while it tells."""
+    """The thread and what it waits for. `lock` is not held during callbacks."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -77,7 +77,7 @@ class _Watch:
         """Written to, it ends the thread."""
 
     def add(self, callback: Callable[[], None]) -> bool:
-        """Tell from now on; whether that can be done."""
+        """Add a callback; whether it will be called."""
         with self.lock:
             if self.is_failed or (self._stop is None and not self._start()):
                 return False
@@ -85,7 +85,7 @@ class _Watch:
             return True
 
     def remove(self, callback: Callable[[], None]) -> None:
-        """Tell no more."""
+        """Remove a callback; without any the thread ends."""
         with self.lock:
             if callback in self.told:
                 self.told.remove(callback)
@@ -130,7 +130,7 @@ class _Watch:
 
 
 def tell(callback: Callable[[], None]) -> None:
-    """Call back; an error is one of who is told, and nobody else's."""
+    """Call back; an exception is logged and does not affect other callbacks."""
     try:
         callback()
     except Exception:
@@ -141,17 +141,17 @@ _watch = _Watch()
 
 
 def add(callback: Callable[[], None]) -> bool:
-    """Be told, on the watch's thread, when the wall clock was set; False: nobody will tell (K1)."""
+    """Call `callback` on the watch's thread whenever the wall clock is set; False: it will not be called (K1)."""
     return _watch.add(callback)
 
 
 def remove(callback: Callable[[], None]) -> None:
-    """Be told no more."""
+    """Do not call `callback` any more."""
     _watch.remove(callback)
 
 
 def works() -> bool:
-    """Whether those who were added are told."""
+    """Whether the callbacks that were added are called."""
     return not _watch.is_failed
 
 

@@ -1,7 +1,7 @@
 """
-What makes a pipeline look at its dates when nobody calls: the alarm for its timers, and a clock that was set.
+What makes a pipeline look at its dates when there are no calls: the alarm for its timers, and a clock that was set.
 
-`timer_at` is the date of the next timer. Every call looks at it first; the keeper does when nobody calls.
+`timer_at` is the date of the next timer. Every call looks at it first; the keeper does when there are no calls.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Wake:
             self.arm()
 
     def arm(self) -> None:
-        """Have the keeper tick at `timer_at` when nobody calls."""
+        """Have the keeper tick at `timer_at` when there is no call before."""
         if self.timer_at < self._alarm.at:
             seconds = self.time.until(self.timer_at)
             if seconds is not None:
                 self._alarm.set(self.timer_at, min(max(seconds, PAUSE_S), TIMER_MAX_S))
 
     def looks_again(self) -> None:
-        """The clock was set: timers, and who sleeps to a date, look at the dates anew. Under the lock."""
+        """The clock was set: timers, and workers that sleep to a date, look at the dates anew. Under the lock."""
         self.generations.schedule()
         self.timer_at, self._alarm.at = 0, NEVER
         self.due.notify_all()

@@ -1,11 +1,11 @@
 """
 Where workers sleep until something falls due.
 
-Those who work on all buckets sleep in one place, those on a range each in a place apart: an entry of one range does not wake
-the workers on others. Who cannot sleep here, since it waits for sockets too, has a bell.
+Workers on all buckets sleep in one place, those on a range each in a place apart: an entry of one range does not wake the
+workers on other ranges. A thread that cannot sleep here, since it waits for sockets too, has a bell.
 
-E1  A bell rings once after its owner has said until when it sleeps, and not again before it says so anew: when something may be due
-    before that date, and whenever everybody is woken.
+E1  A bell rings once after its owner has set the date to which it sleeps, and not again before it sets a new one: when something may
+    be due before that date, and whenever all workers are woken.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Place:
         self._gate.acquire()
 
     def sleep(self, seconds: float) -> None:
-        """Until somebody wakes it, or so long."""
+        """Until `wake` is called, or for so many seconds."""
         take(self._gate, seconds)
 
     def wake(self) -> None:
@@ -37,7 +37,7 @@ class Place:
 
 
 class Due:
-    """The places of those who wait until something is due, over the journal's lock."""
+    """The places of the workers that wait until something is due, over the journal's lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._shared = lock
@@ -49,7 +49,7 @@ class Due:
         self.bells: set[Bell] = set()
 
     def take_place(self, until: int) -> Place:
-        """A place for a worker on all buckets, who wakes by itself at this date; under the lock."""
+        """A place for a worker on all buckets, which wakes by itself at this date; under the lock."""
         place = Place()
         self._places[place] = None
         self.sleeping[place] = until
@@ -73,7 +73,7 @@ class Due:
             place.wake()
 
     def notify_all(self) -> None:
-        """Wake everybody; under the lock."""
+        """Wake all workers and ring all bells; under the lock."""
         self._wake_places()
         for place in self._apart:
             place.wake()
@@ -81,20 +81,20 @@ class Due:
             self.ring(-1)
 
     def bell(self, callback: Callable[[], None]) -> Bell:
-        """A bell for who sleeps elsewhere; the callback comes under the lock, on any thread, and must be done in a moment."""
+        """A bell for a thread that sleeps elsewhere; the callback runs under the lock, on any thread, and must be short."""
         bell = Bell(self, callback)
         with self._shared:
             self.bells.add(bell)
         return bell
 
     def rouse(self, date: int) -> None:
-        """Something may be due at this date: wake those on all buckets, and ring for those who sleep longer. Under the lock."""
+        """Something may be due at this date: wake the workers on all buckets, and ring the bells of later dates. Under the lock."""
         self._wake_places()
         if self.bells:
             self.ring(date)
 
     def ring(self, date: int) -> None:
-        """Ring for those who sleep longer than up to this date (E1). Under the lock."""
+        """Ring the bells whose owners sleep longer than up to this date (E1). Under the lock."""
         for bell in self.bells:
             if date < self.sleeping.get(bell, date):
                 del self.sleeping[bell]
@@ -116,7 +116,7 @@ class Bell:
 
     @until.setter
     def until(self, date: int | None) -> None:
-        """Under the lock, in one go with the look that has found the date: what comes in between would not be heard."""
+        """Under the lock, in one go with the look that has found the date: what comes in between would be missed."""
         self._due.sleeping[self] = NEVER if date is None else date
 
     def close(self) -> None:

@@ -4,8 +4,8 @@ Where the copies of a snapshot lie: a directory of its own, in the store or wher
     work.journal/_snapshots/<pid>-<random>[-wipe]/000001.mdb …        removed with the snapshot, or by the next open
     <directory>/snapshot-<pid>-<random>/000001.mdb …                  removed with the snapshot
 
-R1  Who has a room holds a flock on its directory. A room in the store that nobody holds is what a crash has left: it goes
-    when the store is opened, and when another snapshot is taken there.
+R1  The process that has a room holds a flock on its directory. A room in the store without a holder is left by a crash: it
+    goes when the store is opened, and when another snapshot is taken there.
 R2  Rooms are made and swept under a flock on the directory above them, so that none is swept before it is held.
 R3  What the journal says of wiping counts for copies too, also for what a crash has left of them.
 """
@@ -55,7 +55,7 @@ class Room:
                 os.makedirs(top, exist_ok=True)
                 return cls(top / f"snapshot-{name}", wipe=wipe)
             while True:
-                with suppress(FileExistsError, FileNotFoundError):  # others make it, and remove it when it is empty
+                with suppress(FileExistsError, FileNotFoundError):  # other snapshots make it, and remove it when empty
                     make_directory(top)
                 with _held(top) as is_there:
                     if is_there:
@@ -122,10 +122,10 @@ def _held(top: Path) -> Iterator[bool]:
 def _remove_if_empty(top: Path) -> None:
     try:
         with _held(top) as is_there:
-            if is_there:  # else it is another one by now, which somebody else holds
+            if is_there:  # else it is another one by now, which has another holder
                 os.rmdir(top)
     except OSError:
-        return  # others have theirs there, or it is gone
+        return  # it has rooms of other snapshots, or it is gone
 
 
 def _sweep(top: Path) -> None:
@@ -141,6 +141,6 @@ def _sweep(top: Path) -> None:
                 remove_left(found, found.name.endswith(_WIPE))
                 log.warning("snapshot_swept path=%s", found)
         except BlockingIOError:
-            continue  # somebody's, and in use
+            continue  # in use: its holder lives
         finally:
             os.close(fd)

@@ -36,9 +36,9 @@ SAMPLES = 64
 """So many keys are looked at for each part that is asked for: parts differ by a few hundredths."""
 PEEK_ROWS_MIN = 100_000
 RACY_S = 0.05
-"""Who writes to a file within some ms of another write may leave its date as it was; that of a large one is older at its digest."""
+"""A write within some ms of another write may leave a file's date as it was; that of a large one is older at its digest."""
 FRESH_S = 600
-"""So long a file is still in memory; to read it once more would tell nothing, and takes as long as a quarter of its rows."""
+"""So long a file is still in memory; to read it once more would show nothing new, and takes as long as a quarter of its rows."""
 _CHECKED_MAX = 1024
 
 
@@ -97,7 +97,7 @@ def opened(copy: Copied) -> Iterator[LmdbCopy]:
 
 
 def note(copy: Copied) -> Copied:
-    """The digest was taken just now: nobody needs to compare it for a while (C1)."""
+    """The digest was taken just now: it need not be compared for a while (C1)."""
     found = os.stat(copy.path)
     if time() - found.st_mtime < RACY_S:
         return copy
@@ -173,7 +173,7 @@ def sampled(copies: Sequence[Copied], ranges: Sequence[KeyRange], count: int) ->
 def _peeked(copy: Copied, ranges: Sequence[KeyRange], wanted: int) -> list[bytes]:
     """
     About so many keys of a large file, of which those in the ranges are left, from some of its pages: a walk over a million keys takes a
-    quarter of a second. None when they tell too little, as when nearly all pages are those of large values.
+    quarter of a second. None when they show too little, as when nearly all pages are those of large values.
     """
     if copy.size < PEEK_ROWS_MIN:
         return []

@@ -1,17 +1,17 @@
 """
 Taking snapshots: read transactions over the rows of all generations, as of one change, and copies of what they see.
 
-The owner of a store makes a checkpoint and begins them on the keeper, where nothing can be committed in between. Who only
-looks begins them beside the owner, who may be in the middle of a checkpoint: older generations are committed first, the
-active one last.
+The owner of a store makes a checkpoint and begins them on the keeper, where nothing can be committed in between. A look
+(readonly=True) begins them beside the owner, which may be in the middle of a checkpoint: older generations are committed
+first, the active one last.
 
 H1  The transactions of a look are of one change if the active one says so of the others (commit_parts Q2). Else they are begun again.
 H2  Files are copied without any lock: callers go on. Meanwhile no rows are given up (`pins`), and the journal is not
     closed before the copies that are under way are done.
 H3  Of a merged journal only its own rows are written, without the name in front.
-H4  A copy does not fill the disk: others need it, the log of the journal among them.
-H5  What was copied before is not copied again: the same commit of the same file, of which somebody has a copy that is as it was. Who
-    names it keeps it for as long as the snapshot is used.
+H4  A copy does not fill the disk: the log of the journal and other programs need room there.
+H5  What was copied before is not copied again: the same commit of the same file, of which the caller names an unchanged copy
+    (`known`). The caller keeps that copy for as long as the snapshot is used.
 """
 
 from __future__ import annotations

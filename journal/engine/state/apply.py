@@ -270,7 +270,7 @@ class State(Stored):
             self._expires(home, effect.primary, held.expiration)
 
     def _drop(self, primary: bytes, at: int) -> None:
-        """A waiting entry, or one whose lease has just ended, goes without an heir."""
+        """Remove a waiting entry, or one whose lease has just ended; no entry takes its slot."""
         home = self._home(primary, at)
         if home is None:
             return

@@ -4,11 +4,11 @@ The index of a generation's entries by bucket: for consumers that claim by range
     buckets   bucket u16, primary key ->
     meta      "indexed" -> msgpack [buckets, up to]
 
-It is made when somebody first claims by a range, in steps, while others work; until then there is none, and nobody pays
-for it. It follows from the entries alone, so no record of the log is about it: replay keeps it by the same rule (Y1).
+It is made at the first claim by a range, in steps, while other callers work; until then there is none, and it costs
+nothing. It follows from the entries alone, so no record of the log is about it: replay keeps it by the same rule (Y1).
 
-Y1  An entry of LMDB is in the index if and only if its primary key is below `upto`. Whoever adds or removes an entry keeps
-    that; whoever makes the index moves `upto` over entries that he has added.
+Y1  An entry of LMDB is in the index if and only if its primary key is below `upto`. Code that adds or removes an entry keeps
+    that; code that makes the index moves `upto` over entries that it has added.
 Y2  `upto` is committed with the rows: a crash in the middle of making it goes on from there.
 Y3  What is committed says for how many buckets it is.
 """

@@ -1,5 +1,5 @@
 """
-The steps of the wall clock that a journal has seen: what moves a date of then to where it stands by the clock of now.
+The steps of the wall clock that a journal has seen: they convert a stored date to the present setting of the clock.
 
     meta   "steps" -> msgpack [[place, by, date, stamp], …], oldest first
 
@@ -128,7 +128,7 @@ def resume(p: Pipeline) -> None:
 
 
 def follow(p: Pipeline, offset: int) -> None:
-    """The wall clock differs from the steady one by another offset than the journal knew: move its durations. Under the lock."""
+    """The wall clock differs from the steady one by another offset than the journal's: move its durations. Under the lock."""
     by = (offset - p.offset) // 1_000_000
     if abs(by) <= FOLLOW_MS:
         p.offset_seen = offset  # `offset` stays, so that small differences add up to a step

@@ -9,7 +9,7 @@ active one names is as it was at that commit; one that is further is in the midd
 
 Q1  The place up to which a file has applied the log names its content: there are no two commits of one file at one place that differ
     in more than an index by buckets.
-Q2  Files are of one moment if each older one is at the place that the active one names. Who reads beside the owner begins
+Q2  Files are of one moment if each older one is at the place that the active one names. A reader beside the owner begins
     transactions on all of them until they are.
 Q3  No crash leaves an older file behind the place that the active one names, or a file that it does not name, or lets one go that had
     rows, or has rows, or what consumers have acknowledged, ahead of the log, or another log: then the files do not belong together, and
@@ -104,7 +104,7 @@ def check(opened: Sequence[Rows], log: Path) -> None:
 
 
 def _other_log(active: File, directory: Path) -> str | None:
-    """Whether the record that was applied last is not in the log. Segments that are missing are told by who reads them."""
+    """Says that the record applied last is not in the log; None: it is, or its segment is missing, which readers of the log report."""
     end, tail = active.end()
     path = segment_path(directory, end.segment)
     if not tail or not path.exists():
@@ -132,7 +132,7 @@ def check_end(opened: Sequence[Rows], end: int) -> None:
 
 
 def refusal(found: str) -> str:
-    """What is told of files that do not belong together."""
+    """The error message for files that do not belong together."""
     return (
         f"the files do not belong together: {found}. Is this a copy of a store that was in use? Use `journal backup` for one, or "
         "close the store and copy it then"

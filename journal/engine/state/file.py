@@ -6,7 +6,7 @@ The rows of one generation: an LMDB file with its sub-databases, and a cursor th
     leases       primary key -> lease                buried       at u64, murmur -> buried
     successors   slot -> successor                   flags        name -> msgpack (the active generation's count)
     graves       murmur, at u64 ->                   (buried entries by key)
-    buckets      bucket u16, primary key ->          (bucketindex: only when somebody claims by buckets)
+    buckets      bucket u16, primary key ->          (bucket_index: only after a claim by buckets)
     meta         "applied" -> msgpack [order, offset, segment, position, collisions, time]; "f" + u64 -> finished tokens;
                  "indexed" -> msgpack [buckets, primary key]: the entries below it are in `buckets`; "loads" (load_numbers);
                  "growth" (growth); "parts" (commit_parts)
@@ -56,13 +56,13 @@ class Rows:
         """Rows of this older generation moved to the active one since the last checkpoint."""
         self.growth = Growth()
         self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
-        """What `Joined` knows of older generations, as long as no row goes."""
+        """What `Joined` has seen of older generations, valid as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
         self.applied_at = 0
         """The same as of its last commit, or of the one that is about to come."""
         self.index: BucketIndex | None = None
-        """Of its entries by bucket; None while nobody has claimed by buckets."""
+        """Of its entries by bucket; None until the first claim by buckets."""
         dbs = file.databases
         self.entries, self.keys = dbs[b"entries"], dbs[b"keys"]
         self.expirations, self.leases = dbs[b"expirations"], dbs[b"leases"]
@@ -173,8 +173,8 @@ class Joined:
     """
     The entries of several generations as one row of them (order.Entries): primary keys are different in all.
 
-    Older generations get no entries, and mostly hold what is not due for long. So it is remembered, by priority, that
-    from this key up to that one they have nothing, and who has that one.
+    Older generations get no entries, and mostly hold what is not due for long. So `_seen` records, by priority, that they
+    have nothing from one key up to another, and which generation has the latter.
     """
 
     def __init__(self, older: list[Rows], active: Rows) -> None:

@@ -4,7 +4,7 @@ The tokens of leases that were finished lately: a repeated `done` succeeds and c
 N1  At most FINISHED_MAX are remembered, the last ones. They are kept in "meta" of the active generation only, in chunks,
     one for each checkpoint that had any.
 N2  A token never comes twice in a store, so journals that share their rows share this list.
-N3  A chunk whose name is damaged is an error, not an unknown row: its tokens would be forgotten in silence.
+N3  A chunk whose name is damaged is an error, not an unknown row: its tokens would be lost without an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Finished:
         self._chunks.clear()
         for name, value in active.all(active.meta):
             if not name.startswith(_FIRST):
-                if _ZEROS in name:  # a chunk whose name has lost its beginning would be passed over in silence
+                if _ZEROS in name:  # a chunk whose name has lost its beginning would be skipped without an error
                     raise StoreDamaged(
                         f"{active.file.path}: the row {name.hex()} of meta has a name that none can have"
                     )

@@ -9,7 +9,7 @@ next one due; an idle journal would rewrite its entries for ever.
 
 J1  Own bytes are the pages that checkpoints have added to the file. What one adds while survivors move counts as
     theirs, whole: a page has rows of both. So do the rows that a generation begins with.
-J2  Carries are the changes of this generation's log that moved survivors; all others are somebody's doing.
+J2  Carries are the changes of this generation's log that moved survivors; all other changes count as its own.
 J3  Both are kept in the commit that they are about, so that a reopen or a replay counts nothing twice.
 """
 

@@ -5,11 +5,11 @@ H1  `by_primary` and `by_token` hold the same leases; each has exactly one entry
 H2  The deadline heap holds each lease under its deadline or an earlier one, and at most as many stale items as leases.
 H3  `worn` holds the lease rows of entries that wait again after a timeout.
 H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writes them. Most leases end before that.
-H5  The index by consumer is made and brought up to date by who asks, since claims and dones come much more often. It has all
+H5  The index by consumer is made and brought up to date when it is read, since claims and dones come much more often. It has all
     leases with a token up to `_indexed`, and some that have ended: at most as many as there are leases, and TRIM_FROM.
     Tokens only grow, so what is missing stands at the end of `by_token`.
-H6  `lost` holds the tokens of the last leases whose time passed, up to LOST_MAX: so who watches a consumer knows a lease that it let
-    pass from one that somebody ended. It is not kept.
+H6  `lost` holds the tokens of the last leases that expired, up to LOST_MAX: so the daemon distinguishes a lease that a consumer let
+    expire from one that was ended by a call. It is not written to disk.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Leases:
         self.trim()
 
     def move(self, by: int, at: int) -> None:
-        """The clock was set by a record at this place: what is left of a lease stays (clock_steps D2). One that was saved later knows."""
+        """The clock was set by a record at this place: what is left of a lease stays (clock_steps D2). One saved later has the step."""
         for held in self.by_token.values():
             if held.at < at:
                 held.start += by

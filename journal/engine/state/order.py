@@ -12,7 +12,7 @@ O3  `head` of a priority is a lower bound of its waiting entries; a priority who
     in the `future` heap under its head's date or an earlier one. Stale bounds cost one look, never a wrong answer.
 
 O4  `_beyond` of a priority, where known, is a lower bound of the waiting entries at or above the mark that LMDB has. It
-    tells whether an entry that only memory has yet is the next one, without a look at LMDB.
+    shows whether an entry that only memory has yet is the next one, without a look at LMDB.
 
 So a claim walks over no entry that is processing or in the future, and looks only at priorities that are due.
 """
@@ -67,7 +67,7 @@ class _ByPriority(dict[int, T]):
 
 
 class Order:
-    """Who is next. A small one takes little memory, for one of thousands of journals, and a little longer."""
+    """Which entry is next. A small one takes little memory, for one of thousands of journals, and is a little slower."""
 
     def __init__(self, *, is_small: bool = False) -> None:
         self._is_small = is_small

@@ -35,7 +35,7 @@ _ALONE = -1
 
 
 class InRange(Order):
-    """Who is next within a range of buckets. Under the journal's lock, with LMDB having all entries."""
+    """Which entry is next within a range of buckets. Under the journal's lock, with LMDB having all entries."""
 
     def __init__(self, part: Range, buckets: int, generations: list[Rows]) -> None:
         self.part = part
@@ -59,7 +59,7 @@ class InRange(Order):
             self._streams.clear()
         self._generations = generations
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- entries that wait --------------------------------------------------------------------------------------------
 
     def added(self, primary: bytes, leases: int, is_stored: bool = True) -> None:
         """An entry of the range waits in the active generation (J1)."""
@@ -98,7 +98,7 @@ class InRange(Order):
                     worker.wake()
 
     def wake(self) -> None:
-        """Have the workers on this range look again: it is not told any more."""
+        """Have the workers on this range look again: it receives no entries any more."""
         for worker in self.sleeping:
             worker.wake()
 

@@ -1,12 +1,12 @@
 """
 The order over all buckets, and beside it those of the ranges that are in use.
 
-A journal has a plain Order until somebody claims by a range of buckets; then this one goes on with what that one knew. It is
-told of every entry that waits, and tells the ranges that contain it.
+A journal has a plain Order until the first claim by a range of buckets; then this one takes over the state of that one. It
+receives every entry that waits, and passes it on to the ranges that contain it.
 
-Q1  A range in use is told of every entry of its buckets that begins to wait.
-Q2  All ranges together have at most SPAN times the buckets, so an entry is told to few of them. The ones that were used longest
-    ago go first; their workers are woken, and begin it anew.
+Q1  A range in use receives every entry of its buckets that begins to wait.
+Q2  All ranges together have at most SPAN times the buckets, so an entry is passed to few of them. The ones that were used
+    longest ago go first; their workers are woken, and begin it anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SPAN = 4
 
 
 class Ranges(Order):
-    """Who is next, over all buckets and in ranges of them."""
+    """Which entry is next, over all buckets and in ranges of them."""
 
     def __init__(self, order: Order, buckets: int) -> None:
         vars(self).update(vars(order))

@@ -8,7 +8,7 @@ X3  `successors` has a row only for a slot whose entry is processing.
 X4  New entries go to the active generation, the last one. Flags, finished tokens and the numbers of loads are kept there only.
 X5  `pending` holds new entries that wait, `lent` such entries under a lease, which LMDB does not have yet: an entry that
     is put, claimed and done at once never gets there. Only a put of another key, a claim and a done may come after
-    them; whoever reads or changes anything else calls `flush` first.
+    them; code that reads or changes anything else calls `flush` first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-Making the index by bucket, when a range is first claimed: in small steps, others going on between them.
+Making the index by bucket, when a range is first claimed: in small steps, between which other callers work.
 
-It takes about 3 µs an entry. Those who claim by a range meanwhile help; everybody else finds the lock free after each step.
+It takes about 3 µs an entry. Callers that claim by a range meanwhile help; all other callers find the lock free after each step.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from journal.engine.state.range_order import InRange
 STEP = 1000
 """Entries taken in at once: 2 to 3 ms under the lock, about as long as a checkpoint holds it."""
 PAUSE_S = 0.0005
-"""Between two steps: a lock that is free for less is taken by who had it, before anybody else has woken up."""
+"""Between two steps: if the lock is free for less, the thread that had it takes it again before any other thread has woken up."""
 
 
 def enter_in(p: Pipeline, part: Range) -> tuple[int, InRange]:
-    """`enter` for who claims by a range: the time, and its order. Under the lock, which is free between steps."""
+    """`enter` for claims by a range: the time, and the order of the range. Under the lock, which is free between steps."""
     now = p.enter()
     while (order := p.state.order_in(part)) is None:
         _step(p)

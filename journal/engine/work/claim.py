@@ -2,8 +2,8 @@
 The consuming side of a journal: claim and done. What else a holder does is in journal.engine.work.lease_holder, work in
 journal.engine.work.worker.
 
-What a consumer is handed never rests on a record that could still vanish: whoever gets an entry whose writer still waits
-for its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
+What a consumer is handed never rests on a record that could still vanish: a claim of an entry whose writer still waits for
+its sync waits for it too. A claim itself is answered once its record is in the OS, unless more was asked.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Picking(Consuming):
         """
         Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
+        NotFound, Leased (a consumer has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
         """
         raw = key_bytes(key)
         consumer_name(consumer)

@@ -38,7 +38,7 @@ class Lease:
         self.version: int = held.version
         self.insertion_date: int = row[1]
 
-    # What never changes under a lease is not copied for each claim: it is read by those who ask.
+    # What never changes under a lease is not copied for each claim: it is read on demand.
 
     @property
     def priority(self) -> int:
@@ -52,7 +52,7 @@ class Lease:
 
     @property
     def consumer(self) -> str:
-        """Who holds it."""
+        """The consumer that holds it."""
         return self._held.consumer
 
     @property
@@ -86,7 +86,7 @@ class Lease:
         return None
 
     def extend(self, lease: DurationLike | None = None) -> int:
-        """Ask for more time, from now on; the new deadline."""
+        """Extend the lease, from now on; the new deadline."""
         self.deadline, self.version = self._journal._extend(self.token, lease)
         return self.deadline
 
@@ -106,7 +106,7 @@ class Lease:
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:
-        """Give the entry up: it is kept apart until somebody retries it."""
+        """Give the entry up: it is kept apart until it is retried or discarded."""
         self._journal.bury(self.token, reason, durability=durability)
         self._is_ended = True
 

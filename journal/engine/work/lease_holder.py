@@ -1,5 +1,5 @@
 """
-What the holder of a lease may do with it, but finish it: ask for more time, give it back, give its entry up.
+What the holder of a lease may do with it, but finish it: extend it, release it, or bury its entry.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def token_of(lease: Lease | int) -> int:
 
 @shielded
 class Holders(Side):
-    """The verbs of those who hold a lease."""
+    """The verbs of lease holders."""
 
     def _held(self, token: int | Lease, now: int, counts: dict[str, int] | None = None) -> Held:
         """The active lease of a token; `counts`: where one that is lost is counted."""
@@ -46,7 +46,7 @@ class Holders(Side):
         return held
 
     def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
-        """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
+        """Extend a lease, from now on (never to less than it has); the new deadline."""
         return self._extend(token, lease)[0]
 
     def _extend(self, token: int | Lease, lease: DurationLike | None) -> tuple[int, int]:
@@ -94,7 +94,7 @@ class Holders(Side):
         self._end(token, decide, durability, self._p.tally.release, "failed" if failed else "released")
 
     def bury(self, token: int | Lease, reason: str = "", *, durability: str | None = None) -> None:
-        """Give an entry up: it is kept apart until somebody retries or discards it."""
+        """Give an entry up: it is kept apart until it is retried or discarded."""
         reason_text(reason)
         self._end(
             token,

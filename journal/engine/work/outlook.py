@@ -1,5 +1,5 @@
 """
-What is due now, and when the next entry falls due: for who tells others, and does not claim by itself.
+What is due now, and when the next entry falls due: for threads that notify clients and do not claim themselves.
 
 It is read from the order of work in memory and from some keys, never from what is stored under them.
 """
@@ -12,7 +12,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.runtime.wakeups import Bell
 
 LOOK_MAX = 1000
-"""Keys that are looked at: a fraction of a millisecond. Who hears of so many has enough to do."""
+"""Keys that are looked at: a fraction of a millisecond. A client with so many due entries has enough to do."""
 
 
 class Outlook(NamedTuple):

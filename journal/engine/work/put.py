@@ -150,8 +150,8 @@ class Producing(Side):
         """
         Add an entry; KeyExists when there is one with this key.
 
-        With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: who got no
-        answer asks again. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
+        With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: a caller that
+        got no answer retries. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
         """
         options = process_date, delay, expiration, insertion_date, owner
         return self._put_any(key, data, priority, options, durability, creating(is_repeatable))

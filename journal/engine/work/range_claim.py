@@ -1,7 +1,7 @@
 """
 A claim of one entry of a range of buckets: what `Consuming._claim_one` does over all, without what is pending.
 
-The two are apart so that a claim over all has no test for the other in its way.
+The two are separate so that a claim over all buckets does not pay for a test of the range.
 """
 
 from __future__ import annotations

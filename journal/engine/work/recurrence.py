@@ -4,7 +4,7 @@ Leases that are finished together with the next put: work that recurs, or goes o
 Both are one record, so a crash leaves both or none of them.
 
 N1  A put that is refused refuses its `done` as well: nothing is changed and the lease goes on.
-N2  A token that was finished before is answered and changes nothing, so who got no reply asks again and does not put twice.
+N2  A token that was finished before is answered and changes nothing, so a caller that got no reply retries and does not put twice.
 N3  The next put of the same key takes the place of the finished entry in the same change; one of another key is the change after it.
 """
 

@@ -3,7 +3,7 @@ What happens by itself: leases whose deadline passed, entries whose expiration d
 
 `tick(now)` does one step of what is due, with a record or two, and sets the pipeline's next deadline. It works from
 memory (the deadline heap, the earliest expiration), never by scanning. Every call ticks first; the keeper ticks when
-nobody calls, and goes on in steps while something is left.
+there are no calls, and goes on in steps while something is left.
 
 Y1  A timer that cannot write (a full disk) is postponed, never dropped; rules look at dates themselves, so a lease
     that is over is over before its timer has fired.
@@ -70,7 +70,7 @@ class Timers:
         return len(overdue)
 
     def _expire(self, now: int, limit: int) -> int:
-        """Let entries go whose expiration date passed; how many."""
+        """Remove entries whose expiration date passed; how many."""
         pipeline = self._pipeline
         state = pipeline.state
         if state.next_expiration is None or state.next_expiration > now:
@@ -90,7 +90,7 @@ class Timers:
 def lose(p: Pipeline, overdue: list[Held], now: int) -> None:
     """Take back leases whose deadline passed, with one record; under the lock."""
     state = p.state
-    state.leases.passed(held.token for held in overdue)  # before they are gone: who sees that may not hold the lock
+    state.leases.passed(held.token for held in overdue)  # first: threads that see them gone may not hold the lock
     offset = p.log.next_offset
     effects = [
         lifecycle.lose(state.holding(held), held.deadline, now, offset + i, p.settings)

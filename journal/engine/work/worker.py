@@ -94,7 +94,7 @@ def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds
     """
     Wait until something may be due, or there is a reason to look around.
 
-    `is_awake` is asked under the lock; whoever changes its answer under the lock and notifies `due` is not missed.
+    `is_awake` is called under the lock; a change of its answer that is made under the lock and notifies `due` is not missed.
     """
     with SHIELD:
         due = p.due

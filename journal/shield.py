@@ -41,11 +41,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _INT, _TERM, _ALRM = int(_signal.SIGINT), int(_signal.SIGTERM), int(_signal.SIGALRM)
 _REST = tuple(_signal.valid_signals() - {_INT, _TERM, _ALRM, _signal.SIGKILL, _signal.SIGSTOP})
 LOOK_EACH = 64
-"""Whether a program handles any of these is looked at now and then: that takes longer."""
+"""Every so many calls the shield checks whether the program handles any of `_REST`: that check takes longer."""
 LOOK_UP_S = 0.1
-"""So often one looks up who waits for what cannot be left at any moment."""
+"""How often the main thread checks for noted signals while it waits for something that it cannot leave at any moment (W6)."""
 MISSED_S = 1.0
-"""So late a signal may come that Python has missed (W7)."""
+"""The longest delay of a signal that Python has missed (W7)."""
 _handler, _handle = _signal.getsignal, _signal.signal
 _DEFAULT = _signal.SIG_DFL
 
@@ -59,7 +59,7 @@ _noted: list[int] = []
 _former: Any = None
 """What the program does at a SIGINT, while that is swapped alone."""
 _formers: dict[int, Any] = {}
-"""The same of others, while there are others."""
+"""The same for each swapped signal, while other signals than SIGINT are swapped."""
 _others: tuple[int, ...] = ()
 """Signals besides the usual ones that the program handles."""
 

@@ -5,7 +5,7 @@ Clocks that go wrong: how far a peer's clock is from ours, from the times of a q
       we                                   peer      delay   (t3 - t0) - (t2 - t1)          what the way there and back took
             t3 ◄────────answer───────────  t2
 
-Who asks and who answers does not matter but for the sign (`Sample.turned`). Times are milliseconds, with fractions where a
+Which side asks and which side answers affects only the sign (`Sample.turned`). Times are milliseconds, with fractions where a
 clock has them. Nothing here reads a clock.
 
 D1  The true offset is within `offset ± delay / 2`, however uneven the two ways are; so the sample with the least delay is the
@@ -164,7 +164,7 @@ class Drifts:
         self.rejected = 0
         """Round trips that made no sense."""
         self.forgotten = 0
-        """Peers that had to go for others (D4)."""
+        """Peers that were dropped to make room for other peers (D4)."""
         self._peers_max = peers_max
         self._peers: dict[str, Drift] = {}
         """The one that was silent for longest comes first."""

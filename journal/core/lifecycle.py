@@ -13,8 +13,8 @@ read no clock and touch no disk, so a test can walk every path.
 
 L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
 L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
-L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first, and for each that its
-    holder released as failed. A put onto a waiting entry sets it to 0; a successor does not, for it says nothing about the
+L3  The timeout counter moves once for each lease that ended without its holder, whichever call notices first, and for each that
+    its holder released as failed. A put onto a waiting entry sets it to 0; a successor does not, for it says nothing about the
     attempt that runs. So a key that is put again in each round is buried like any other.
 L4  A key that is processing has at most one successor. When the entry goes (done, bury, expiry) the successor takes its place and
     starts with a count of 0; when it waits again (release, deadline) the two merge by the journal's rules, as if the put had
@@ -160,7 +160,7 @@ def claimable(found: Found, key: UserKey, version: int | None, now: int) -> Row:
 
 
 def check_version(row: Row, version: int | None) -> None:
-    """Refuse who has an older copy (L7)."""
+    """Refuse a caller that has an older copy (L7)."""
     if version is not None and version != row.version:
         raise VersionMismatch(f"the entry {row.key!r} has version {row.version}, not {version}: read it again")
 

@@ -100,7 +100,7 @@ class Timeout(NamedTuple):
 
 
 class Bury(NamedTuple):
-    """A lease ended and the entry was given up on; `flag` when nobody asked for it. The successor takes its place."""
+    """A lease ended and the entry was given up on; `flag` when no caller asked for it. The successor takes its place."""
 
     old: bytes
     token: int

@@ -1,5 +1,5 @@
 """
-Keys that nobody has to invent: UUIDs of version 7 (RFC 9562), which sort by the time of their creation.
+Generated keys: UUIDs of version 7 (RFC 9562), which sort by the time of their creation.
 
     bits   48                    4     12        2     62
            Unix time in ms       0111  random a  10    random b

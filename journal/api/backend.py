@@ -19,7 +19,7 @@ class Clock(Protocol):
     """Engine time."""
 
     is_far: bool
-    """Whether looking after somebody may wait for a network."""
+    """Whether a call to the engine may wait for a network."""
 
     def now(self) -> int:
         """In ms since the epoch."""
@@ -64,7 +64,7 @@ class Ground(Protocol):
         """Wait until something may be due there, or there is a reason to look around; it may return in vain."""
 
     def rouse(self, note: Callable[[], None]) -> None:
-        """Make a note that `is_awake` will see, and wake who sleeps."""
+        """Call `note`, whose effect `is_awake` sees, and wake the threads in `sleep`."""
 
     def deadline_of(self, token: int) -> int | None:
         """Until when a lease is active; None when it is over."""

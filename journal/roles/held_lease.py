@@ -2,7 +2,7 @@
 A lease that a consumer holds, and the way back: what its holder answers goes through the consumer.
 
 A lease that a consumer hands out is a `journal.Lease` whose verbs come here first, so that the consumer knows what is answered. The engine
-decides, as for everybody: what it refuses is refused, and changes nothing here either.
+decides, as for every caller: what it refuses is refused, and changes nothing here either.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Taken:
         self.step, self.next_at = care.plan(self.start, self.deadline, now, is_warned=self.is_warned)
 
     def extended(self, deadline: int, care: Care, now: int) -> None:
-        """It has another deadline; who was warned of the old one is warned of this one too."""
+        """Set a new deadline; a holder that was warned of the old one is warned of the new one too."""
         self.is_warned = self.is_warned and deadline == self.deadline
         self.deadline = deadline
         self.plan(care, now)

@@ -1,8 +1,8 @@
 """
 Looking after the leases of a consumer, on the watch's thread: extending, warning, noticing what is lost.
 
-It decides nothing: when what is to be done says `journal.core.consumer.lease_renewal`, whether a lease is still there says the engine, and
-who has fallen silent says `journal.core.consumer.health`.
+It decides nothing: `journal.core.consumer.lease_renewal` decides what is due when, the engine decides whether a lease is still there, and
+`journal.core.consumer.health` decides whether the consumer is silent.
 
 I1  A lease is lost when the engine says so: at its deadline, also if its timer could not write that down yet. It is told once.
 I2  Nothing here raises for one lease what concerns only that one; a store that is closed ends it for all.

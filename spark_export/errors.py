@@ -106,7 +106,7 @@ def spark_at(where: str) -> Iterator[None]:
 
 
 def _reason(error: Any) -> str:
-    """What Spark says first, and the cause below all others; the rest of it is for those who have the error itself."""
+    """The first line of Spark's message, and that of the root cause; the error itself has the rest."""
     thrown = getattr(error, "java_exception", None)
     if thrown is None:
         return _line(str(error))

@@ -196,7 +196,7 @@ def _left_behind(
                 return None
             held.take(pages, found.cursor)
     except CursorUnavailable:
-        return None  # somebody has changed it in this moment
+        return None  # the journal has changed in this moment
     return found
 
 

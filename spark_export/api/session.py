@@ -4,8 +4,8 @@ A Spark session for journals: `session` makes one that works from a `pip install
 S1  A session on this machine listens on the loopback only, shows no UI, and says errors only.
 S2  Times are UTC: a journal's dates are instants, and a session in another zone would show them otherwise than the journal does.
 S3  What the caller gives (`**conf`, with __ for each dot, or a dict) wins over what is set here.
-S4  A session that runs already is somebody's: it gets to know the format, takes the settings that the caller gives now as far as one
-    that runs can, and stays as it is in all else.
+S4  A session that runs already belongs to the program: it gets the format, takes the settings that the caller gives now as far as a
+    running session can, and stays as it is in all else.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ The changes of a journal as rows of Spark: their columns, and events turned into
     process_date  timestamp
     version       long
     owner         string
-    consumer      string      who claimed
+    consumer      string      the consumer that claimed
     reason        string      why it was buried
 
 C1  One row for each change, in the order of the log within a batch.

@@ -84,7 +84,7 @@ def value_of(text: str) -> Any:
 
 
 def real_of(value: Any) -> Any:
-    """The data that a value of JSON, parsed by somebody else, stands for; Invalid when it is none."""
+    """The data that a value of JSON, parsed by the caller, stands for; Invalid when it is none."""
     try:
         return _real(value)
     except (ValueError, RecursionError) as e:

@@ -1,5 +1,5 @@
 """
-The options of those who read changes: `readStream.format("journal")`, and `spark.read` with `changes`.
+The options for reading changes: `readStream.format("journal")`, and `spark.read` with `changes`.
 
     changes               true              it is changes that are wanted, not entries
     start                 BEGIN, END,       after which change a new query, or a batch, begins; BEGIN: with the oldest that is left

@@ -1,5 +1,5 @@
 """
-The options of the format "journal", parsed once into frozen objects: one class for reading, others for those who write and follow.
+The options of the format "journal", parsed once into frozen objects: one class for reading, others for loads and changes.
 
 O1  An option that is not known is refused, with the nearest one that is: a filter that is silently ignored gives wrong rows.
 O2  Names are compared without case and underscores, since Spark lowers the case of what it passes on: `keyPrefix` is `key_prefix`.
@@ -33,7 +33,7 @@ _RANGE = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a journal is: a store's path or its daemon's address, the journal's name, and who asks."""
+    """Where a journal is: a store's path or its daemon's address, the journal's name, and the identity of the client."""
 
     path: str
     journal: str

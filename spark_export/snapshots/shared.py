@@ -6,7 +6,7 @@ there following the changes goes on.
 
 H1  It is a directory of ours (0700) with a description, `parts`, and the copied rows; or the description alone, when a daemon keeps
     the rows.
-H2  A description is read only from a directory that nobody else can write to, and only for the journal that it is of.
+H2  A description is read only from a directory that no other user can write to, and only for the journal that it is of.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS_MAX = 1000
 
 
 class Counter:
-    """A number in a file, for whoever shows progress; on a machine that does not have the directory it is nowhere."""
+    """A number of rows in a file, for progress displays; on a machine that does not have the directory it is not written."""
 
     def __init__(self, path: str) -> None:
         self._path = path

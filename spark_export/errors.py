@@ -1,5 +1,5 @@
 """
-What Spark's users are told: errors with a stable code in front of the text.
+Errors for users of Spark, with a stable code in front of the text.
 
 Spark passes nothing of a Python error on but its text (inside an AnalysisException or a PythonException), so programs recognise ours
 by the code: `[JOURNAL_OPTION_UNKNOWN] …`. The codes are part of the interface; docs/SPARK.md lists them.

@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _say(args: argparse.Namespace, error: Exception, text: str) -> None:
-    """Why a command came to nothing."""
+    """Why a command failed."""
     if args.json:
         print(json.dumps({"error": type(error).__name__, "message": text}), file=sys.stderr)
     else:

@@ -35,8 +35,8 @@ STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://H
 
 def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto") -> AnyStore:
     """
-    The store that is meant: one that must be there, or a daemon's address. When another process owns it, its daemon is asked; when it
-    has none, a look at the files is taken where that is enough.
+    The store that is meant: one that must be there, or a daemon's address. When another process owns it, requests go to its daemon; when
+    it has none, the files are read where that is enough.
     """
     if is_address(word):
         return connect_to(word)
@@ -98,7 +98,7 @@ def _through_owner(path: str, locked: StoreLocked) -> RemoteStore:
         ) from locked
     try:
         if addresses[0].startswith("unix:"):
-            return journal.connect(addresses[0])  # the kernel authenticates the store's owner
+            return journal.connect(addresses[0])  # the kernel identifies the store's own user
         return connect_to(addresses[0])
     except ConnectionLost as e:
         raise StoreLocked(f"{path} is owned by a process whose daemon does not answer at {addresses[0]}: {e}") from e

@@ -1,5 +1,5 @@
 """
-Buckets: equal parts of all keys, so that consumers can share the work without meeting each other.
+Buckets: equal parts of all keys, so that consumers can share the work without contention.
 
     murmur   00000000 …                 40000000 …                80000000 …                             ffffffff …
     bucket   0    1    2    3    4  …   256                       512                                    1023

@@ -1,5 +1,5 @@
 """
-Clocks that go wrong: how far a peer's clock is from ours, from the times of a question and its answer, as NTP does it.
+Clock drift: how far a peer's clock is from ours, from the times of a question and its answer, as NTP does it.
 
             t0 ─────────question────────►  t1        offset  ((t1 - t0) + (t2 - t3)) / 2    the peer's clock minus ours
       we                                   peer      delay   (t3 - t0) - (t2 - t1)          what the way there and back took
@@ -190,7 +190,7 @@ class Drifts:
         return drift.add(sample)
 
     def remove(self, peer: str) -> None:
-        """A peer said goodbye."""
+        """Remove a peer that has ended."""
         self._peers.pop(peer, None)
 
     def get(self, peer: str) -> Drift | None:

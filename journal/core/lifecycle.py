@@ -269,7 +269,7 @@ def release(
     Give a lease back: the entry waits at `process_date` (None: now), with another priority if one is given. A successor is
     merged in (L4).
 
-    A failure counts as a lease that ended without its holder would (L3): how often work on an entry came to nothing is one number.
+    A failure counts like a lease that ended without its holder (L3): one number counts all failed attempts on an entry.
     """
     row = holding.row
     if is_failure:
@@ -326,7 +326,7 @@ def lose(
 
 
 def bury(holding: Holding, reason: str, now: int, offset: int, flag: str | None = None) -> Bury:
-    """Give an entry up. It stays until a person retries or deletes it; its successor takes its place (L4)."""
+    """Give an entry up. It stays until an operator retries or deletes it; its successor takes its place (L4)."""
     row = holding.row._replace(at=offset, version=holding.row.version + 1)
     name = buried_key(row.primary[SLOT_AT:], offset)
     primary, successor = promote(holding, offset)

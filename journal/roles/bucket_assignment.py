@@ -45,7 +45,7 @@ class Dealing:
         """Of the handlers of all of them."""
 
     def enter(self, consumer: Seated) -> None:
-        """A consumer begins to live (Q1)."""
+        """Register a consumer (Q1)."""
         with self._lock:
             if consumer.name in self._live:
                 raise Refused(
@@ -54,20 +54,20 @@ class Dealing:
             self._live[consumer.name] = consumer
 
     def leave(self, consumer: Seated) -> None:
-        """A consumer is no more."""
+        """Remove a consumer."""
         self.rise(consumer)
         with self._lock:
             if self._live.get(consumer.name) is consumer:
                 del self._live[consumer.name]
 
     def sit(self, consumer: Seated) -> None:
-        """A consumer wants its share."""
+        """Give a consumer its share."""
         with self._lock:
             if consumer.name not in self._dealt:
                 self._deal([*self._dealt, consumer.name])
 
     def rise(self, consumer: Seated) -> None:
-        """A consumer wants nothing more, or cannot be trusted with it."""
+        """Take the share of a consumer that unsubscribed or fell silent."""
         with self._lock:
             if consumer.name in self._dealt:
                 self._deal([name for name in self._dealt if name != consumer.name])
@@ -99,7 +99,7 @@ _dealings: weakref.WeakKeyDictionary[Any, Dealing] = weakref.WeakKeyDictionary()
 
 
 def dealing_of(ground: Ground) -> Dealing:
-    """The dealing of a journal; there is one, for a journal afar one for each connection."""
+    """The dealing of a journal: one for each journal, and for a journal of a daemon one for each connection."""
     buckets = ground.settings.buckets
     with _making:
         dealing = _dealings.get(ground.key)

@@ -44,7 +44,7 @@ class Telling:
                 log.warning("callback_postponed callback=%r error=%s", callback, e)  # to the next one
 
     def close(self) -> None:
-        """Nothing more will be told; what is on its way still is."""
+        """Accept no more callbacks; those that are queued are still called."""
         self._queue.put(None)
 
 

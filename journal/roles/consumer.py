@@ -115,7 +115,7 @@ class Consumer(Taking):
 
     def subscribe(self, handler: Handler | None = None) -> None:
         """
-        Begin to want work; with a handler, in a thread of its own.
+        Begin to claim work; with a handler, in a thread of its own.
 
         The active leases under this name come first. A silent consumer may subscribe again.
         """
@@ -151,7 +151,7 @@ class Consumer(Taking):
                 raise
 
     def unsubscribe(self) -> None:
-        """Want no more work (C4). Leases that were handed out stay, to be answered."""
+        """Claim no more work (C4). Leases that were handed out stay, to be answered."""
         with self._changed:
             if not self.is_subscribed:
                 raise Refused(f"the consumer {self.name!r} is not subscribed")

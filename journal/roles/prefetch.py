@@ -81,7 +81,7 @@ class Taking(ABC):
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it wants work."""
+        """Whether there is a subscription."""
         return self._subscription % 2 == 1
 
     def _take(self, mine: int, *, is_waiting: bool) -> Lease | None:

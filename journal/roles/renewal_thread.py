@@ -38,7 +38,7 @@ class Watched(Protocol):
 
     time: Clock
     armed_at: int
-    """The date under which the watch has it, or an earlier one; only the watch writes it."""
+    """The date under which the watch has it, or an earlier one; it belongs to the watch."""
 
     def tick(self, now: int) -> int:
         """Do what is due; return the date of the next call (NEVER: when `at` is called)."""

@@ -1,7 +1,7 @@
 """
 `spark_export.load`: the rows of a DataFrame into a journal, and what became of them.
 
-It does what `df.write.format("journal")` does, but tells the result, and takes a store that this program has open: the tasks only
+It does what `df.write.format("journal")` does, but returns the result, and takes a store that this program has open: the tasks only
 write parts, the change is made here.
 """
 

@@ -39,7 +39,7 @@ def session(
     app: str = "journal", master: str = "local[*]", conf: Mapping[str, Any] | None = None, **settings: Any
 ) -> SparkSession:
     """
-    A Spark session that knows the format "journal"; the one that runs already, if there is one.
+    A Spark session with the format "journal"; the one that runs already, if there is one.
 
     app        its name
     master     "local[*]", "local-cluster[2,1,1024]", or the address of a cluster
@@ -79,7 +79,7 @@ def found_session() -> SparkSession | None:
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Have a session, however it was made, know the format "journal"."""
+    """Register the format "journal" with a session, however it was made."""
     from spark_export.source.source import JournalSource
 
     spark.dataSource.register(JournalSource)

@@ -30,7 +30,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def _default(value: Any) -> Any:
-    """What the encoder does not know."""
+    """Encodes the values that the encoder does not support."""
     if type(value) is bytes:
         return {"$bytes": base64.b64encode(value).decode()}
     raise TypeError

@@ -36,7 +36,7 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What an export came to."""
+    """The result of an export."""
 
     store: str
     journal: str

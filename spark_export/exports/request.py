@@ -1,5 +1,5 @@
 """
-What an export was asked for, so that another one is never taken for it.
+The request of an export: identifies it, so that the files of a different export are never taken for its own.
 
 R1  Two requests are the same only if they would write the same rows, in the same shape, to the same format. The manifest has the digest
     of its request: options for a writer may be secrets, which have no place in a file that other users read.

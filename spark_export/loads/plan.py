@@ -165,7 +165,7 @@ def _shown(rejected: Sequence[tuple[int, int, Any, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a load came to."""
+    """The result of a load."""
 
     loaded: Loaded
     rejected: list[LeftOut] = field(default_factory=list)

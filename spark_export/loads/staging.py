@@ -58,7 +58,7 @@ class Staging:
     place: Place
     directory: str | None
     load: str | None
-    """What the daemon knows the load by."""
+    """The id of the load at the daemon."""
     is_made_by_tasks: bool = False
     key: bytes | None = None
     """What tasks seal their parts with (journal.loads.SealedPart); None: they do not."""

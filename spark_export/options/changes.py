@@ -28,7 +28,7 @@ MAX_ROWS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeOptions:
-    """What a reader of changes was told."""
+    """The options of a reader of changes."""
 
     place: Place
     start: Cursor | str = "BEGIN"

@@ -36,7 +36,7 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteOptions:
-    """What a load was told."""
+    """The options of a load."""
 
     place: Place
     named: Mapping[str, str] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """
 A snapshot that several loads share: `spark_export.snapshot(…)` takes it, option("snapshot", shot.name) reads it.
 
-Two DataFrames of one journal, or one that is used for a long time, then show the same moment; and it is known at which cursor that is:
-there following the changes goes on.
+Two DataFrames of one journal, or one that is used for a long time, then show the same moment. Its cursor is known: a
+follower of the changes continues there.
 
 H1  It is a directory of ours (0700) with a description, `parts`, and the copied rows; or the description alone, when a daemon keeps
     the rows.
@@ -68,7 +68,7 @@ class SharedSnapshot:
     parts: tuple[Any, ...]
 
     def counter(self, number: int) -> Counter:
-        """Where the reader of a part says how far it is."""
+        """The file in which the reader of a part records its progress."""
         return Counter(os.path.join(self.name, f"rows-{number}"))
 
     def rows_read(self) -> int:

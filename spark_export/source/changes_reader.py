@@ -149,7 +149,7 @@ class ChangesReader(_Changes, DataSourceReader):
 
 
 class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The changes, batch after batch. One object on the driver for each run of a query; it may remember what it likes."""
+    """The changes, batch after batch. One object on the driver for each run of a query, so it may keep state."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         super().__init__(given, schema)
@@ -209,7 +209,7 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
                 pages.mark_feed(self._options.consumer, _cursor(end))
 
     def _hold(self, after: Cursor) -> None:
-        """Have the log kept from here on, unless it is (F4)."""
+        """Hold the log from here on, unless it is held already (F4)."""
         name = self._options.consumer
         if name is None or self._is_held:
             return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     staged: Staged
 

@@ -35,7 +35,7 @@ def driver() -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Whether a holder is known to be no more (H2)."""
+    """Whether a holder is known to have ended (H2)."""
     found = _FORM.fullmatch(holder)
     if found is None or found[1] != _machine():
         return False

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from journal.errors import Invalid
 
 _EXACT = 1e-9
-"""Sums of thirds are not to cost a consumer."""
+"""Tolerance, so that the rounding of floats does not add a consumer."""
 
 
 class Need(NamedTuple):

@@ -2,7 +2,7 @@
 Load blocks and part files: rows on their way into a journal, as bytes. The format first (all big-endian):
 
     block   "JLB1" | crc u32 of what follows | msgpack [keys, data, priority, process date, insertion date, expiration, owner]
-            or a ready block (core.readyblocks)
+            or a ready block (journal.core.loads.sealed_blocks)
     part    "JLP2" | (length u32 | block) … | 0 u32 | rows u64 | seal 32 | crc u32 of all bytes before it
 
 A block has columns, not rows: `data` is an array of packed msgpack values, one for each row; every other column is an array
@@ -11,7 +11,7 @@ milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is 
 
 K1  A decoder is total: any bytes give a block or Invalid. A block that was cut, or changed, is Invalid and never fewer rows.
 K2  A part is whole when its end is there: its number of rows and a checksum over all of it.
-K3  What a row may be is said where it is loaded; here a wrong value is a value like any other.
+K3  Rows are validated where they are loaded, not here; here a wrong value is a value like any other.
 K4  The seal proves the origin of a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that the
     processes of a load share; zeros in any other part. A valid seal proves that the rows were checked when they were made. It is no
     protection from a process that can write to the directory of the load, as the checksum is none.

@@ -4,7 +4,7 @@ Ready blocks: rows of a load as they will stand in its record, made where the ro
     block   "JLR2" | crc u32 of what follows | rows u32 | marks u8 | header u8 | primary keys, 34 bytes each
             | lengths u32 of the rows | places u32 | rows
     row     c6 | length u32 of what follows | c4 22 | primary key 34 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says
-            | entry (core.rows)
+            | entry (journal.core.entry.rows)
 
 Rows are in the order of their priorities and process dates, and as they were given where these are the same; `places` says
 which of those that were given each of them is. An entry lacks what only the load knows: `at` is 0, and the turn in the

@@ -3,7 +3,7 @@ Journal: an embedded, durable journal of work to do.
 
 Rows with a priority and a date, handed to backends under a lease, in order, at the right millisecond.
 
-What stands on the engine is imported when it is first used: who only connects to a daemon (`journal.connect`) needs no lmdb.
+Engine modules are imported lazily: programs that only connect to a daemon (`journal.connect`) do not need lmdb.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`journal.open`: the way in."""
+"""`journal.open`: makes or opens a store."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Refused(JournalError):
 
 
 class LeaseLost(Refused):
-    """The lease that the token names is no longer active: its deadline passed, or it was ended by somebody else."""
+    """The lease that the token names is no longer active: its deadline passed, or another call ended it."""
 
 
 class KeyExists(Refused):
@@ -108,7 +108,7 @@ class UnknownCommand(Invalid):
 
 
 class AccessDenied(Refused):
-    """Who asks could not prove who it is, or has no right to this command, journal or name."""
+    """The client could not prove its identity, or has no right to this command, journal or name."""
 
 
 class Busy(Refused):

@@ -1,8 +1,8 @@
 """
-Loads, from where the rows are: blocks of them, and part files, which `Journal.load` takes.
+Bulk loads, on the side that has the rows: blocks of rows, and part files, which `Journal.load` takes.
 
-A program that has rows by the million (a Spark task, a dump) writes part files, on any machine and without the store; who
-has the store, or a connection to its daemon, loads them all as one change.
+A program that has rows by the million (a Spark task, a dump) writes part files, on any machine and without the store; the
+program that has the store, or a connection to its daemon, loads them all as one change.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
 """
-Interrupts (Ctrl-C) come when a call is whole: the shield postpones what Python's signal handlers would raise.
+The shield: postpones what Python's signal handlers raise (Ctrl-C) until the current call has ended.
 
 Python runs signal handlers on the main thread, between any two steps of it, and what they raise (KeyboardInterrupt, the SystemExit of a
 SIGTERM handler, the TimeoutError of a SIGALRM one) goes up from there. A verb that is left between two steps may leave a lock held, a
 row without its index or half a frame behind it. So the verbs of the library raise the shield first:
 
-    with SHIELD:               handlers are swapped for one that notes the signal; on leaving they are back, and told of what came
+    with SHIELD:               handlers are swapped for one that notes signals; on leaving they are restored, and called for those
         ...
         with BREAKABLE:        a wait, or a place between two steps, where nothing is half done: what was noted is raised here,
             wait()             and what comes now is raised at once
 
-W1  On the main thread only: no other gets signals. Elsewhere all of it comes to a comparison.
+W1  On the main thread only: no other thread gets signals. On other threads the shield costs one comparison.
 W2  Nothing is installed for longer than a call: `signal.getsignal` tells a program what it has set. The program's own code, e.g. an
     iterable that it has passed, runs without the shield.
-W3  Only handlers that are Python's are swapped. What the system does by itself (SIGKILL, an unhandled SIGTERM) is not a matter of this.
-W4  What runs under BREAKABLE must bear any exception there, with the locks of the library free: as if the wait had failed. On its way
-    up the exception finds the shield raised.
-W5  Verbs may call verbs: the outermost shield counts. A signal that is noted several times is told once, as the kernel does it.
+W3  Only handlers that are Python's are swapped. What the system does by itself (SIGKILL, an unhandled SIGTERM) is not affected.
+W4  What runs under BREAKABLE must tolerate any exception there, with the locks of the library free: as if the wait had failed. The
+    shield is up again while the exception propagates.
+W5  Verbs may call verbs: the outermost shield counts. A signal that is noted several times is delivered once, as the kernel does it.
 W6  What BREAKABLE waits on is a lock or a poll, nothing of `threading` that is written in Python: an Event that is left between two
     steps keeps its inner lock, and the thread that sets it hangs.
 W7  A wait of the main thread ends at least each MISSED_S, and goes on. Python looks for signals, then lets other threads run, and does
@@ -41,11 +41,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _INT, _TERM, _ALRM = int(_signal.SIGINT), int(_signal.SIGTERM), int(_signal.SIGALRM)
 _REST = tuple(_signal.valid_signals() - {_INT, _TERM, _ALRM, _signal.SIGKILL, _signal.SIGSTOP})
 LOOK_EACH = 64
-"""Whether a program handles any of these is looked at now and then: that takes longer."""
+"""Every so many calls the shield checks whether the program handles any of `_REST`: that check takes longer."""
 LOOK_UP_S = 0.1
-"""So often one looks up who waits for what cannot be left at any moment."""
+"""How often the main thread checks for noted signals while it waits for something that it cannot leave at any moment (W6)."""
 MISSED_S = 1.0
-"""So late a signal may come that Python has missed (W7)."""
+"""The longest delay of a signal that Python has missed (W7)."""
 _handler, _handle = _signal.getsignal, _signal.signal
 _DEFAULT = _signal.SIG_DFL
 
@@ -59,7 +59,7 @@ _noted: list[int] = []
 _former: Any = None
 """What the program does at a SIGINT, while that is swapped alone."""
 _formers: dict[int, Any] = {}
-"""The same of others, while there are others."""
+"""The same for each swapped signal, while other signals than SIGINT are swapped."""
 _others: tuple[int, ...] = ()
 """Signals besides the usual ones that the program handles."""
 
@@ -100,7 +100,7 @@ def shield_up() -> bool:
 
 
 def shield_down() -> None:
-    """Take it down: the program's handlers are back, and told of what came."""
+    """Take it down: restore the program's handlers, and call them for the signals that were noted."""
     global _depth, _former
     if _depth > 1:
         _depth -= 1

@@ -10,7 +10,7 @@ class ManualClock:
     """
     Time that stands still until it is moved; pass it as `journal.open(…, clock=ManualClock(now_ms))`.
 
-    `advance` lets time pass: timers fire, leases run out. `step` sets the wall clock only, as a person or NTP would.
+    `advance` lets time pass: timers fire, leases run out. `step` sets the wall clock only, as an operator or NTP would.
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:

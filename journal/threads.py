@@ -1,7 +1,7 @@
 """
 Starting threads: the system may refuse one, when the limit of processes or of memory is reached.
 
-S1  A thread is noted only when it runs: no caller waits for one that never began.
+S1  A thread is recorded only when it runs: no caller waits for a thread that never began.
 S2  A refusal is a StoreFull, which says what to do, and leaves nothing half begun; the next call tries again.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from journal.errors import StoreFull
 
 REFUSALS = RuntimeError, MemoryError
-"""What Python raises when the system has no room for a thread."""
+"""The errors that Python raises when the system has no room for a thread."""
 
 
 def begin(thread: Thread) -> Thread:
@@ -41,7 +41,7 @@ class Workers:
         self._threads: list[Thread] = []
 
     def submit(self, function: Callable[..., object], *args: Any) -> None:
-        """Have a function called, which raises nothing; StoreFull when there is no thread for it, and none can be started."""
+        """Queue a function that raises nothing; StoreFull when there is no thread for it, and none can be started."""
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
             try:
                 thread = Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
@@ -52,7 +52,7 @@ class Workers:
         self._queue.put((function, args))
 
     def close(self) -> None:
-        """Wait until all is made."""
+        """Wait until all queued functions have returned."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:

@@ -1,5 +1,5 @@
 """
-What Spark's users are told: errors with a stable code in front of the text.
+Errors for users of Spark, with a stable code in front of the text.
 
 Spark passes nothing of a Python error on but its text (inside an AnalysisException or a PythonException), so programs recognise ours
 by the code: `[JOURNAL_OPTION_UNKNOWN] …`. The codes are part of the interface; docs/SPARK.md lists them.
@@ -106,7 +106,7 @@ def spark_at(where: str) -> Iterator[None]:
 
 
 def _reason(error: Any) -> str:
-    """What Spark says first, and the cause below all others; the rest of it is for those who have the error itself."""
+    """The first line of Spark's message, and that of the root cause; the error itself has the rest."""
     thrown = getattr(error, "java_exception", None)
     if thrown is None:
         return _line(str(error))

@@ -232,7 +232,7 @@ class AsyncJournal(_AsyncFollowing):
 
     async def leases(self, *, consumer: str | None = None) -> list[AsyncLease]:
         """See Journal.leases."""
-        # No list: leases that somebody only looked at are not released when his coroutine is cancelled (Z3).
+        # No list: leases that a coroutine only lists are not released when that coroutine is cancelled (Z3).
         leases = await self._runner.run(lambda: tuple(self._wrapped.leases(consumer=consumer)))
         return [AsyncLease(lease, self._runner) for lease in leases]
 

@@ -1,7 +1,7 @@
 """
 What `AsyncJournal` hands out one after the other: leases, the events of a feed, leases that are pushed.
 
-I1  What came for somebody who was cancelled is kept for the next one who asks; at the end a lease is given back.
+I1  What came for a caller that was cancelled is kept for the next caller; at the end a lease is given back.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Iterated(Wrapped):
         super().__init__(wrapped, runner)
         self._own = Runner(f"next-{name}")
         self._coming: asyncio.Task[Any] | None = None
-        """The next one; kept when who asked for it was cancelled, so that it is not lost."""
+        """The next one; kept when its caller was cancelled, so that it is not lost."""
 
     async def _next(self) -> Any:
         if self._coming is None:
@@ -75,11 +75,11 @@ class Iterated(Wrapped):
         await self._runner.run(self._wrapped.close)
         self._own.close()
         if self._coming is not None:
-            found = await asyncio.gather(self._coming, return_exceptions=True)  # nobody asks for it any more
+            found = await asyncio.gather(self._coming, return_exceptions=True)  # no caller is left for it
             await self._unwanted(found[0])
 
     async def _unwanted(self, found: Any) -> None:
-        """What came for somebody who was cancelled, when it was too late."""
+        """Give back what came for a cancelled caller, when no later caller takes it."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -48,7 +48,7 @@ class AsyncLoadSession(Wrapped):
 
     @property
     def id(self) -> str:
-        """All that others need to add parts."""
+        """All that another process needs to add parts."""
         return self._wrapped.id
 
     async def part(self, name: str) -> AsyncLoadPart:

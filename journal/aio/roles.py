@@ -8,7 +8,7 @@ Producers and consumers for asyncio: the same roles, awaited.
 As in `journal.aio` there is no second implementation. A consumer waits for work on a thread of its own, and its leases are looked
 after by the watch of the process, which a busy loop cannot block either.
 
-X1  A lease that was taken for somebody who was cancelled is kept for the next one who asks, and given back at the end.
+X1  A lease that was taken for a caller that was cancelled is kept for the next caller, and given back at the end.
 X2  A handler that is cancelled has not failed: its entry goes back to its place.
 """
 
@@ -68,7 +68,7 @@ class AsyncConsumer:
         self._runner = journal._runner
         self._own = Runner(f"consumer-{self._wrapped.name}")
         self._coming: asyncio.Task[Lease | None] | None = None
-        """The next lease; kept when who asked for it was cancelled (X1)."""
+        """The next lease; kept when its caller was cancelled (X1)."""
 
     def __getattr__(self, name: str) -> Any:
         """name, buckets, is_subscribed, held, holds, statistics: they do not wait."""

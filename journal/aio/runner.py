@@ -49,7 +49,7 @@ class _Call:
         self.waits: dict[Pipeline, int] = {}
 
     def apply(self, *, has_company: bool = False) -> None:
-        """Make the call; `has_company`: others are made before the sync."""
+        """Make the call; `has_company`: other calls are made before the sync."""
         deferred.waits, deferred.has_company = {}, has_company
         try:
             self.result = self.function()
@@ -72,7 +72,7 @@ class _Call:
         try:
             self.loop.call_soon_threadsafe(self._set)
         except RuntimeError:
-            self._undo()  # the loop is closed: nobody will take the answer
+            self._undo()  # the loop is closed: no coroutine will take the answer
 
     def _set(self) -> None:
         if self.future.cancelled():
@@ -83,7 +83,7 @@ class _Call:
             self.future.set_result(self.result)
 
     def _undo(self) -> None:
-        """Nobody waits any more: leases go back (Z3), what was opened is closed."""
+        """No coroutine waits any more: leases go back (Z3), what was opened is closed."""
         if self.undo is not None and self.error is None:
             _beside(self.undo, self.result)
         leases = self.result if isinstance(self.result, list) else [self.result]
@@ -136,7 +136,7 @@ class Runner:
         self._calls.put(_END)
 
     def _refuse_rest(self) -> None:
-        """The thread has ended: who came too late is refused."""
+        """The thread has ended: calls that came too late are refused."""
         while not self._calls.empty():
             call = self._calls.get()
             if call is not _END:
@@ -174,7 +174,8 @@ class Crew:
     """
     The threads of a connection for asyncio, as many as there are calls under way, up to CREW_MAX.
 
-    Calls are sent in the order in which they were made (Z2): who takes the next one holds the turn until its first request is sent.
+    Calls are sent in the order in which they were made (Z2): the thread that takes the next one holds the turn until it has sent its
+    first request.
     """
 
     def __init__(self, name: str) -> None:

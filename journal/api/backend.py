@@ -1,6 +1,6 @@
 """
-What a role stands on: a journal of this process (journal.engine.backend), or one that a daemon keeps (journal.net.client.backend). The
-verbs of both are the same; here is what else a role needs to know and to wait for.
+The protocol that a role needs of its journal: in this process (journal.engine.backend), or of a daemon (journal.net.client.backend).
+The verbs of both are the same; the protocol here has what else a role reads and waits for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Clock(Protocol):
     """Engine time."""
 
     is_far: bool
-    """Whether looking after somebody may wait for a network."""
+    """Whether a call to the engine may wait for a network."""
 
     def now(self) -> int:
         """In ms since the epoch."""
@@ -34,7 +34,7 @@ class Clock(Protocol):
         """Seconds of real waiting until `running` shows that; None when only the clock's owner moves it."""
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Be told when a manual clock moves; returns a function that ends it."""
+        """Call back when a manual clock moves; returns a function that ends it."""
 
 
 class Ground(Protocol):
@@ -46,7 +46,7 @@ class Ground(Protocol):
 
     @property
     def key(self) -> Any:
-        """The same for all roles of one journal; can be known weakly."""
+        """The same for all roles of one journal; can be referenced weakly."""
 
     @property
     def settings(self) -> Settings:
@@ -61,10 +61,10 @@ class Ground(Protocol):
         """Whether the store, or the connection, is closed."""
 
     def sleep(self, buckets: Range | None, is_awake: Callable[[], bool]) -> None:
-        """Wait until something may be due there, or there is a reason to look around; it may return in vain."""
+        """Wait until something may be due there, or there is a reason to look around; it may return without one."""
 
     def rouse(self, note: Callable[[], None]) -> None:
-        """Make a note that `is_awake` will see, and wake who sleeps."""
+        """Call `note`, whose effect `is_awake` sees, and wake the threads in `sleep`."""
 
     def deadline_of(self, token: int) -> int | None:
         """Until when a lease is active; None when it is over."""
@@ -73,7 +73,7 @@ class Ground(Protocol):
         """Whether a lease that is over was ended by `done`."""
 
     def recover(self, error: JournalError) -> None:
-        """A claim came to nothing: return when it can be made again, or raise."""
+        """A claim failed: return when it can be made again, or raise."""
 
     def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
         """Compare clocks; whether that of the peer is off."""
@@ -87,7 +87,7 @@ class Ground(Protocol):
 
 @runtime_checkable
 class Grounded(Protocol):
-    """A journal, here or afar."""
+    """A journal, in this process or of a daemon."""
 
     name: str
 

@@ -5,7 +5,7 @@ A command's module has `arguments` and `run`, and its text is the help. A group 
 VERBS instead of `run`, a function for each word, whose text is the help; its `arguments` gets the word and declares all.
 
 Commands of other packages come by entry points: the group "journal.commands" names modules of the same form. They are looked for when
-the word is none of ours, and when help is asked for, so that nobody else waits for them.
+the word is none of ours, and when help is asked for, so that no other command waits for them.
 
 Exit codes: 0 it worked; 1 refused, not found, or damage was found; 2 the arguments are wrong; 3 nothing is due.
 """
@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _say(args: argparse.Namespace, error: Exception, text: str) -> None:
-    """Why a command came to nothing."""
+    """Why a command failed."""
     if args.json:
         print(json.dumps({"error": type(error).__name__, "message": text}), file=sys.stderr)
     else:

@@ -1,8 +1,8 @@
 """
 What the commands share: keys and data from words, values as text or JSON, a store that another process may own.
 
-C1  A command works the same on a store that nobody owns and on one that a daemon serves: whoever owns it is asked.
-C2  Where there is no lmdb, a daemon is asked, and what needs the engine says so.
+C1  A command works the same on a store without an owner and on one that a daemon serves: the request goes to the owner.
+C2  Where there is no lmdb, requests go to a daemon, and a command that needs the engine says so.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://H
 
 def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto") -> AnyStore:
     """
-    The store that is meant: one that must be there, or a daemon's address. When another process owns it, its daemon is asked; when it
-    has none, a look at the files is taken where that is enough.
+    The store that is meant: one that must be there, or a daemon's address. When another process owns it, requests go to its daemon; when
+    it has none, the files are read where that is enough.
     """
     if is_address(word):
         return connect_to(word)
@@ -73,7 +73,7 @@ def is_address(word: str) -> bool:
 
 
 def connect_to(address: str) -> RemoteStore:
-    """A daemon, as who the environment says that we are: JOURNAL_TOKEN is identity:secret, JOURNAL_TLS_CA a file."""
+    """Connect to a daemon with the identity of the environment: JOURNAL_TOKEN is identity:secret, JOURNAL_TLS_CA a file."""
     ca = os.environ.get("JOURNAL_TLS_CA")
     tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
     return journal.connect(address, token=os.environ.get("JOURNAL_TOKEN"), tls=tls)
@@ -98,7 +98,7 @@ def _through_owner(path: str, locked: StoreLocked) -> RemoteStore:
         ) from locked
     try:
         if addresses[0].startswith("unix:"):
-            return journal.connect(addresses[0])  # the system vouches for who owns the store
+            return journal.connect(addresses[0])  # the kernel identifies the store's own user
         return connect_to(addresses[0])
     except ConnectionLost as e:
         raise StoreLocked(f"{path} is owned by a process whose daemon does not answer at {addresses[0]}: {e}") from e

@@ -1,5 +1,5 @@
 """
-Look after the feed consumers of a journal: who follows its log, how far each has come, and what each holds of it.
+Manage the feed consumers of a journal: which ones follow its log, how far each has come, and what each holds of it.
 
 A consumer that never comes back keeps the log for ever: move it on (mark), or remove it. When it fails again and again at
 one change, look at it (`journal log show`), then skip it, or deliver it by hand (next). All verbs take --json.

@@ -161,7 +161,7 @@ def _logs(top: Path) -> list[tuple[int, LogFiles]]:
 
 
 def _has_changes(source: Source) -> bool:
-    """Whether the log has something of the namespace; what is damaged before it is told by who reads it."""
+    """Whether the log has a change of the namespace; True if it is damaged before one: the reader reports the damage."""
     try:
         return next(_changes(source, None, None), None) is not None
     except LogDamaged:

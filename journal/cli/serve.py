@@ -1,8 +1,8 @@
 """
 Serve a store to many programs: own it, and listen on its Unix socket and on TCP, until SIGTERM or SIGINT.
 
-The store's own user needs no token on the Unix socket. Everybody else does, and over TCP everybody: see `journal tokens`.
-What is not loopback needs TLS, too. SIGHUP reads tokens and certificates again. Logs go to standard error.
+The store's own user needs no token on the Unix socket. Other users do, and over TCP all users do: see `journal tokens`.
+An address that is not loopback needs TLS, too. SIGHUP reads tokens and certificates again. Logs go to standard error.
 Exits with 0 when it was stopped, 1 when it could not begin or failed, 2 when the arguments are wrong. A second signal
 ends it at once, with 128 + the signal's number.
 """
@@ -174,7 +174,7 @@ def _serve(args: argparse.Namespace) -> None:
 
 
 def _say_ready(args: argparse.Namespace, addresses: list[str]) -> None:
-    """Tell whoever asked to be told."""
+    """Write the addresses to --ready-fd, and print them with --print-addresses."""
     if args.ready_fd is not None:
         try:
             with open(args.ready_fd, "w") as ready:
@@ -227,7 +227,7 @@ def _tokens(args: argparse.Namespace) -> dict[str, Token]:
 def _check_who(
     args: argparse.Namespace, places: list[tuple[str, int]], tokens: Mapping[str, Token], tls: ssl.SSLContext | None
 ) -> None:
-    """Nobody is let in by accident, and somebody can be let in at all."""
+    """Check that no client is let in by accident, and that some client can be let in at all."""
     checked_binds(places, has_tokens=bool(tokens) and not args.trust_loopback, has_tls=tls is not None)
     if args.trust_loopback:
         if tokens or not places:

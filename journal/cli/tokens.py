@@ -1,7 +1,7 @@
 """
-Look after a token file: who may connect to a daemon, with which rights.
+Manage a token file: the identities that may connect to a daemon, and their rights.
 
-A file is meant by its path, or by the store that has it (then `journal serve` finds it by itself). A running daemon reads
+A file is named by its path, or by the store that has it (then `journal serve` finds it by itself). A running daemon reads
 it again on SIGHUP. Secrets are shown once, when they are made. All verbs take --json.
 """
 

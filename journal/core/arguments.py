@@ -1,7 +1,7 @@
 """
 What callers pass, checked: the arguments of verbs, wherever they are carried out.
 
-A program that goes over to a daemon, or away from it, meets the same errors with the same texts.
+A program that switches between an embedded store and a daemon gets the same errors with the same texts.
 """
 
 from __future__ import annotations

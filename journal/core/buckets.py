@@ -1,12 +1,12 @@
 """
-Buckets: equal parts of all keys, so that consumers can share the work without meeting each other.
+Buckets: equal parts of all keys, so that consumers can share the work without contention.
 
     murmur   00000000 …                 40000000 …                80000000 …                             ffffffff …
     bucket   0    1    2    3    4  …   256                       512                                    1023
              └──── a ────┘└──── b ────┘                      a range belongs to one consumer
 
 An entry's bucket is the place of its murmur (the first 32 bits, read as a fraction of all there are) among `buckets` equal
-parts. Nothing is stored: whoever has the key, the slot or the primary key has the bucket.
+parts. Nothing is stored: the bucket follows from the key, the slot or the primary key.
 
 B1  A key's bucket never changes while `buckets` does not: not with the version of this program, not over a reopen.
 B2  A range of buckets is a range of murmurs (`Range.murmurs`): whether an entry is in it is two comparisons of bytes.
@@ -16,8 +16,8 @@ B3  `deal` covers every bucket exactly once; the sizes of the ranges differ by a
 B4  Given what was dealt before, `deal` moves as few buckets as any way of giving these ranges to the consumers. (About
     a quarter of all when one of many comes or goes: ranges are contiguous, so their neighbours must shift.)
 
-A murmur is no secret: somebody who chooses keys on purpose can put them all into one bucket. Whoever lets strangers choose
-keys lets consumers claim over all buckets.
+A murmur is no secret: a client that chooses keys on purpose can put them all into one bucket. Where untrusted clients choose
+keys, let consumers claim over all buckets.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ Dealt = Mapping[str, Range | None]
 
 def deal(buckets: int, consumers: Sequence[str], before: Dealt | None = None) -> dict[str, Range | None]:
     """
-    Ranges for consumers, who stand in the order of their arrival (B3).
+    Ranges for consumers, which are in the order of their arrival (B3).
 
-    `before` is what was dealt last: who is still there keeps as much of it as can be (B4). The same arguments give the same
-    ranges, everywhere.
+    `before` is what was dealt last: a consumer that is still there keeps as much of it as possible (B4). The same arguments give
+    the same ranges, everywhere.
     """
     check_buckets(buckets)
     if len(set(consumers)) != len(consumers):
@@ -148,7 +148,7 @@ _Chain = tuple[_Edge, "_Chain | None"]
 
 def _kept(before: Dealt, ranges: list[Range]) -> dict[str, Range]:
     """
-    Which ranges go to consumers who had a part of them, so that the sum of the parts is the largest (B4).
+    Which ranges go to consumers that had a part of them, so that the sum of the parts is the largest (B4).
 
     Consumers and ranges both lie on one line without crossing, so each pair that overlaps, from left to right, shares its
     consumer or its range with the pair before it, or neither. Hence it is enough to remember whether these two are taken.

@@ -1,11 +1,11 @@
 """
-Clocks that go wrong: how far a peer's clock is from ours, from the times of a question and its answer, as NTP does it.
+Clock drift: how far a peer's clock is from ours, from the times of a question and its answer, as NTP does it.
 
             t0 ─────────question────────►  t1        offset  ((t1 - t0) + (t2 - t3)) / 2    the peer's clock minus ours
       we                                   peer      delay   (t3 - t0) - (t2 - t1)          what the way there and back took
             t3 ◄────────answer───────────  t2
 
-Who asks and who answers does not matter but for the sign (`Sample.turned`). Times are milliseconds, with fractions where a
+Which side asks and which side answers affects only the sign (`Sample.turned`). Times are milliseconds, with fractions where a
 clock has them. Nothing here reads a clock.
 
 D1  The true offset is within `offset ± delay / 2`, however uneven the two ways are; so the sample with the least delay is the
@@ -164,7 +164,7 @@ class Drifts:
         self.rejected = 0
         """Round trips that made no sense."""
         self.forgotten = 0
-        """Peers that had to go for others (D4)."""
+        """Peers that were dropped to make room for other peers (D4)."""
         self._peers_max = peers_max
         self._peers: dict[str, Drift] = {}
         """The one that was silent for longest comes first."""
@@ -190,7 +190,7 @@ class Drifts:
         return drift.add(sample)
 
     def remove(self, peer: str) -> None:
-        """A peer said goodbye."""
+        """Remove a peer that has ended."""
         self._peers.pop(peer, None)
 
     def get(self, peer: str) -> Drift | None:

@@ -1,9 +1,9 @@
 """
-What has happened to a journal since it was opened: a count for each verb and outcome, and how long things took.
+Counters of a journal since it was opened: a count for each verb and outcome, and histograms of durations.
 
-Counted is what reached the journal's state: a call that was refused for its arguments alone is not here. A group counts once for each
-of its items. Everything here is an addition where it happens, and put into words by `statistics()`. Each lease that is handed out adds
-its lateness and each that is finished its time: how many these are is what `leased` and `finished` say.
+A call counts when it reached the journal's state: a call that was refused for its arguments alone does not. A group counts once for
+each of its items. Each event costs one addition where it happens; `statistics()` formats the totals. Each lease that is handed out
+adds its lateness and each that is finished its time: their numbers are `leased` and `finished`.
 """
 
 from __future__ import annotations

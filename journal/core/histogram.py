@@ -4,7 +4,7 @@ A histogram with fixed bounds: how often a duration was below 1, 2, 4, 8, … of
     bucket 0: below 1    bucket 1: below 2    bucket 2: below 4    …    bucket n: below 2^n
 
 The bounds are powers of two, so that the bucket of a whole number is the number of its bits: an addition costs no search.
-What comes is kept as it is and sorted into the buckets FRESH_MAX at a time, which the interpreter does without a line of Python
+New values are kept as they are and sorted into the buckets FRESH_MAX at a time, which the interpreter does without a line of Python
 for each.
 """
 

@@ -13,8 +13,8 @@ read no clock and touch no disk, so a test can walk every path.
 
 L1  An entry has a lease if and only if its status is PROCESSING; the lease is active while deadline > now.
 L2  A command that names a lease acts on that lease only: a late holder is refused even when the entry is leased again.
-L3  The timeout counter moves once for each lease that ended without its holder, whoever notices first, and for each that its
-    holder released as failed. A put onto a waiting entry sets it to 0; a successor does not, for it says nothing about the
+L3  The timeout counter moves once for each lease that ended without its holder, whichever call notices first, and for each that
+    its holder released as failed. A put onto a waiting entry sets it to 0; a successor does not, for it says nothing about the
     attempt that runs. So a key that is put again in each round is buried like any other.
 L4  A key that is processing has at most one successor. When the entry goes (done, bury, expiry) the successor takes its place and
     starts with a count of 0; when it waits again (release, deadline) the two merge by the journal's rules, as if the put had
@@ -160,7 +160,7 @@ def claimable(found: Found, key: UserKey, version: int | None, now: int) -> Row:
 
 
 def check_version(row: Row, version: int | None) -> None:
-    """Refuse who has an older copy (L7)."""
+    """Refuse a caller that has an older copy (L7)."""
     if version is not None and version != row.version:
         raise VersionMismatch(f"the entry {row.key!r} has version {row.version}, not {version}: read it again")
 
@@ -269,7 +269,7 @@ def release(
     Give a lease back: the entry waits at `process_date` (None: now), with another priority if one is given. A successor is
     merged in (L4).
 
-    A failure counts as a lease that ended without its holder would (L3): how often work on an entry came to nothing is one number.
+    A failure counts like a lease that ended without its holder (L3): one number counts all failed attempts on an entry.
     """
     row = holding.row
     if is_failure:
@@ -326,7 +326,7 @@ def lose(
 
 
 def bury(holding: Holding, reason: str, now: int, offset: int, flag: str | None = None) -> Bury:
-    """Give an entry up. It stays until a person retries or deletes it; its successor takes its place (L4)."""
+    """Give an entry up. It stays until an operator retries or deletes it; its successor takes its place (L4)."""
     row = holding.row._replace(at=offset, version=holding.row.version + 1)
     name = buried_key(row.primary[SLOT_AT:], offset)
     primary, successor = promote(holding, offset)

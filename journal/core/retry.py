@@ -1,5 +1,5 @@
 """
-When to try again what has failed: later and later, never all at once, and not for ever.
+Retry policy: exponential backoff with jitter, and an upper limit of failures.
 
     failures        1      2      3      4   …
     wait, at most   first  2      4      8   … times that, and never more than `cap`

@@ -1,5 +1,5 @@
 """
-Who may do what with an entry: a table.
+The rights on an entry: a table of roles, actions and statuses.
 
                         read        move        delete      extend      release     done
     owner               yes         unless      unless      –           –           –
@@ -8,16 +8,16 @@ Who may do what with an entry: a table.
     lease's consumer    processing  –           –           processing  processing  processing
     other consumer      –           –           –           –           –           –
 
-A producer is known by its group, a consumer by the token of its lease. "The lease's consumer" is whoever shows the token of the
-last lease of the entry: while it is active he may, afterwards he is late and gets `LeaseLost`.
+A producer is known by its group, a consumer by the token of its lease. "The lease's consumer" is the caller that gives the token
+of the last lease of the entry: while that lease is active it may act, afterwards it is late and gets `LeaseLost`.
 
 R1  The status is never stored: it follows from the row and now. *processing*: there is a lease, and deadline > now. Else
     *available*: process date <= now. Else *waiting*. So at the very millisecond of its deadline a lease is over, and at that of
-    its process date an entry is due: no moment belongs to two consumers, and none to nobody.
+    its process date an entry is due: no moment belongs to two consumers, and there is no gap between two statuses.
 R2  An active lease is a contract: the owner is refused with `Leased`, whatever the date.
-R3  Whose the entry is comes first: a stranger is told `NotOwner`, not whether somebody works on it.
-R4  An entry without an owner is everybody's: every producer is its owner.
-R5  Taking a lease is no right of the table but how one becomes the lease's consumer: any consumer may, of an available entry.
+R3  Ownership is checked first: a producer of another group gets `NotOwner`, which does not reveal whether the entry is leased.
+R4  An entry without an owner belongs to all: every producer is its owner.
+R5  Taking a lease is no right of the table but how a consumer becomes the lease's: any consumer may, of an available entry.
     And `done` with a token that was finished already succeeds and changes nothing, since replies get lost.
 """
 
@@ -29,7 +29,7 @@ from journal.errors import Leased, LeaseLost, NotOwner, Refused
 
 
 class Role(StrEnum):
-    """What somebody is to one entry."""
+    """What a caller is to one entry."""
 
     OWNER = "owner"
     OTHER_PRODUCER = "other producer"
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class Action(StrEnum):
-    """What somebody wants to do with it."""
+    """What a caller wants to do with it."""
 
     READ = "read"
     MOVE = "move"
@@ -100,7 +100,7 @@ def consumer_role(last_token: int | None, token: int | None) -> Role:
 
 
 def allowed(role: Role, status: Status) -> list[Action]:
-    """All that somebody may do."""
+    """All actions that the role may take at this status."""
     return [action for action in Action if RIGHTS[role, action, status] is None]
 
 

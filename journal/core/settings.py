@@ -58,7 +58,7 @@ class Settings:
     log_bytes_max: int | None = None
     """The oldest records are let go, likewise, when those that are kept for consumers take more than this."""
     compact: bool = False
-    """Whether the log stays when nobody follows it, with the last change of each key, for followers who come later."""
+    """Whether the log stays when it has no follower, with the last change of each key, for followers that come later."""
     log_old: bool = False
     """Whether the log keeps the data before a change as well, for followers: `event.old`. It makes records larger."""
     schema: Schema | None = None

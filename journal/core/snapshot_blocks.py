@@ -73,7 +73,7 @@ def selected(since: DateLike | None, until: DateLike | None, priorities: Iterabl
 
 
 def checked_ranges(ranges: object) -> list[KeyRange]:
-    """Ranges that somebody else names."""
+    """Ranges from a client, checked: at most RANGES_MAX pairs of keys, in order and disjoint; else Invalid."""
     if not isinstance(ranges, (list, tuple)) or len(ranges) > RANGES_MAX:
         raise Invalid(f"ranges is no list of at most {RANGES_MAX} pairs of keys")
     found: list[KeyRange] = []

@@ -1,4 +1,4 @@
-"""The middle of numbers, and how far they usually lie from it; neither is moved by a few that are far off."""
+"""Median and median absolute deviation: robust against a few outliers."""
 
 from __future__ import annotations
 

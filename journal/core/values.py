@@ -69,7 +69,7 @@ PAUSED = "paused"
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something that a person must look at."""
+    """Something that an operator must look at."""
 
     journal: str
     name: str
@@ -229,7 +229,7 @@ class Put:
 
 
 class PutOptions(NamedTuple):
-    """When a put is due, when it ends, whose it is, and which version of the entry it is for."""
+    """When a put is due, when it expires, its owner, and the version of the entry that it expects."""
 
     process_date: DateLike | None = None
     delay: DurationLike | None = None

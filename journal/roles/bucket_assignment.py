@@ -1,13 +1,13 @@
 """
-Who consumes a journal in this process: one consumer under a name, and who has which buckets.
+The consumers of a journal in this process: one consumer for each name, and the buckets of each.
 
 A consumer that wants its share takes a seat (`sit`), and gives it up when it goes or falls silent (`rise`). With every change the
-buckets are dealt anew among those who sit, so that as few as possible change hands (`journal.core.buckets`).
+buckets are dealt anew among the seated consumers, so that as few as possible move (`journal.core.buckets`).
 
 Q1  Two live consumers of one journal have different names.
-Q2  The ranges of those who sit are disjoint, cover all buckets, and differ in size by one at most. Who does not sit has none.
-Q3  A range that was taken away concerns claims to come: leases of its buckets are finished by who has them.
-Q4  A consumer that was forgotten without a goodbye keeps its buckets until somebody looks (`sweep`): those who wait for work do.
+Q2  The ranges of seated consumers are disjoint, cover all buckets, and differ in size by one at most. Other consumers have none.
+Q3  A range that was taken away affects later claims only: the consumers that hold leases of its buckets finish them.
+Q4  A consumer that was dropped without `leave` keeps its buckets until the next `sweep`; consumers that wait for work call it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Dealing:
         """Of the handlers of all of them."""
 
     def enter(self, consumer: Seated) -> None:
-        """A consumer begins to live (Q1)."""
+        """Register a consumer (Q1)."""
         with self._lock:
             if consumer.name in self._live:
                 raise Refused(
@@ -54,27 +54,27 @@ class Dealing:
             self._live[consumer.name] = consumer
 
     def leave(self, consumer: Seated) -> None:
-        """A consumer is no more."""
+        """Remove a consumer."""
         self.rise(consumer)
         with self._lock:
             if self._live.get(consumer.name) is consumer:
                 del self._live[consumer.name]
 
     def sit(self, consumer: Seated) -> None:
-        """A consumer wants its share."""
+        """Give a consumer its share."""
         with self._lock:
             if consumer.name not in self._dealt:
                 self._deal([*self._dealt, consumer.name])
 
     def rise(self, consumer: Seated) -> None:
-        """A consumer wants nothing more, or cannot be trusted with it."""
+        """Take the share of a consumer that unsubscribed or fell silent."""
         with self._lock:
             if consumer.name in self._dealt:
                 self._deal([name for name in self._dealt if name != consumer.name])
                 consumer.use(None)
 
     def _deal(self, names: list[str]) -> None:
-        """Deal to those who are there (Q2), and tell those whose range is another now."""
+        """Deal to the live consumers (Q2), and call `use` of those whose range changed."""
         names = [name for name in names if name in self._live]
         before, self._dealt = self._dealt, deal(self.buckets, names, self._dealt)
         for name, dealt in self._dealt.items():
@@ -83,12 +83,12 @@ class Dealing:
                 consumer.use(dealt)
 
     def ranges(self) -> dict[str, Range | None]:
-        """What is dealt to whom."""
+        """The range of each seated consumer."""
         with self._lock:
             return dict(self._dealt)
 
     def sweep(self) -> None:
-        """Deal the buckets of those who are gone to the others (Q4)."""
+        """Deal the buckets of consumers that are gone to the remaining ones (Q4)."""
         if any(name not in self._live for name in list(self._dealt)):
             with self._lock:
                 self._deal(list(self._dealt))
@@ -99,7 +99,7 @@ _dealings: weakref.WeakKeyDictionary[Any, Dealing] = weakref.WeakKeyDictionary()
 
 
 def dealing_of(ground: Ground) -> Dealing:
-    """The dealing of a journal; there is one, for a journal afar one for each connection."""
+    """The dealing of a journal: one for each journal, and for a journal of a daemon one for each connection."""
     buckets = ground.settings.buckets
     with _making:
         dealing = _dealings.get(ground.key)
@@ -110,7 +110,7 @@ def dealing_of(ground: Ground) -> Dealing:
 
 def _begin_again() -> None:
     global _making, _dealings
-    _making = threading.Lock()  # whoever held it is not here
+    _making = threading.Lock()  # the thread that held it does not exist in the child
     _dealings = weakref.WeakKeyDictionary()
 
 

@@ -1,8 +1,8 @@
 """
-Telling a program what happened to its leases, on a thread that has nothing else to do.
+Callbacks that tell a program what happened to its leases, on a thread that has nothing else to do.
 
-Y1  Whoever tells does not wait: a callback that blocks holds up later callbacks of its consumer, and nothing else.
-Y2  A callback that raises is logged; the next one is told all the same.
+Y1  The thread that queues a callback does not wait: a callback that blocks delays later callbacks of its consumer, and nothing else.
+Y2  A callback that raises is logged; the next one is called all the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Telling:
                 log.warning("callback_postponed callback=%r error=%s", callback, e)  # to the next one
 
     def close(self) -> None:
-        """Nothing more will be told; what is on its way still is."""
+        """Accept no more callbacks; those that are queued are still called."""
         self._queue.put(None)
 
 

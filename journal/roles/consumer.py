@@ -1,5 +1,5 @@
 """
-A consumer: somebody with a name who is handed leases as they fall due, and answers them.
+A consumer: a named role that gets leases as entries fall due, and answers them.
 
     mails = journal.Consumer(pages, name="mail-1", lease="30s")
     mails.run(send)                      # in this thread; or
@@ -115,9 +115,9 @@ class Consumer(Taking):
 
     def subscribe(self, handler: Handler | None = None) -> None:
         """
-        Begin to want work; with a handler, in a thread of its own.
+        Begin to claim work; with a handler, in a thread of its own.
 
-        The active leases under this name come first. One who fell silent may subscribe again.
+        The active leases under this name come first. A silent consumer may subscribe again.
         """
         if handler is not None:
             check_handler(handler)
@@ -131,7 +131,7 @@ class Consumer(Taking):
             if not self.is_subscribed:
                 self._subscription += 1
             elif handler is not None:
-                self._subscription += 2  # who served before ends; else whoever waits goes on
+                self._subscription += 2  # the thread that served ends; without a handler, waiting threads go on
             back = [lease for lease in back if lease.token not in self._held]
             self._changed.notify_all()
         self._take_in(back, is_back=True)
@@ -151,7 +151,7 @@ class Consumer(Taking):
                 raise
 
     def unsubscribe(self) -> None:
-        """Want no more work (C4). Leases that were handed out stay, to be answered."""
+        """Claim no more work (C4). Leases that were handed out stay, to be answered."""
         with self._changed:
             if not self.is_subscribed:
                 raise Refused(f"the consumer {self.name!r} is not subscribed")
@@ -199,7 +199,7 @@ class Consumer(Taking):
         self._serve(handler, self._subscription)
 
     def _serve_on(self, handler: Handler, mine: int) -> None:
-        """In a thread of its own, nobody is there to be told that no daemon was found: it goes on looking."""
+        """Serve in a thread of its own. It has no caller to raise to when no daemon is found, so it keeps trying."""
         while True:
             try:
                 self._serve(handler, mine)
@@ -266,8 +266,8 @@ class Consumer(Taking):
         """
         End: claim nothing more, let what was handed out be finished, release the rest.
 
-        Waits at most `wait` for handlers; `finish=False`: not at all, and whoever works on is refused at the end. Closing twice is
-        fine. From inside a handler it returns at once, and this handler's lease is its own matter.
+        Waits at most `wait` for handlers; `finish=False`: not at all, and a handler that still works is refused when it answers.
+        Closing twice is fine. From inside a handler it returns at once, and the handler answers its own lease.
         """
         patience = duration_ms(wait, "wait") / 1000 if finish else 0.0
         with self._changed:
@@ -291,7 +291,7 @@ class Consumer(Taking):
             self._telling.close()
 
     def _store_gone(self) -> None:
-        """The store is closed: leases are kept there for the next time, and nobody waits any more."""
+        """The store is closed: leases are kept there for the next time, and all waiting threads return."""
         with self._changed:
             self._is_over = True
             self._held.clear()
@@ -338,7 +338,7 @@ class Consumer(Taking):
             }
 
     def _after_fork_in_child(self) -> None:
-        """Whoever held a lock is not here, and the leases are the parent's."""
+        """The thread that held a lock does not exist in the child, and the leases are the parent's."""
         self._changed = threading.Condition(threading.Lock())
         self._held.clear()
         self._coming.clear()

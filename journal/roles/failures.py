@@ -1,4 +1,4 @@
-"""Which failures of handlers are logged: a broken handler fails thousands of times in a minute, and the first lines say it all."""
+"""Rate limit for the logged failures of handlers: a broken handler fails thousands of times in a minute, and the first lines suffice."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-Fresh keys: the one source of this process for keys that nobody has given yet.
+Fresh keys: the one source of this process for new unique keys.
 
 N1  Keys of one process are in the order in which they were made, over all threads (`journal.core.entry.uuid7`, U1).
-N2  A child that was forked begins with chance of its own: it repeats nothing that its parent makes, and it cannot inherit the
-    lock from a thread that it does not have.
+N2  A forked child begins with random bits of its own: it repeats no key of its parent, and it cannot inherit the lock from a
+    thread that it does not have.
 """
 
 from __future__ import annotations

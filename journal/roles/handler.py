@@ -1,10 +1,10 @@
 """
-A handler and what becomes of its lease: it returns, and the work is done; it raises, and the work is tried again later.
+A handler and its lease: when the handler returns, the work is done; when it raises, the work is retried later.
 
-J1  A handler that answers its lease itself has the last word.
+J1  When a handler answers its lease itself, that answer stands.
 J2  A handler that raises an Exception has failed: the entry waits as the retry policy says, or is buried with the reason.
     How often it failed is kept with the entry (`timeouts`), so all consumers count together, over restarts, and a lost lease counts.
-J3  An interrupt (KeyboardInterrupt, SystemExit) is no failure of the work: the entry goes back to its place, and the interrupt on its way.
+J3  An interrupt (KeyboardInterrupt, SystemExit) is no failure of the work: the entry goes back to its place, and the interrupt is raised.
 J4  A handler that returns a journal.Put has it put with the `done`, as one change; one that is refused is a failure of the handler.
 J5  Each failure is logged with key, attempt and traceback, up to a number of lines of a journal (journal.roles.failures); the next line
     says how many were left out.
@@ -76,7 +76,7 @@ def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:
 
 
 def _answer(consumer: Consumer, lease: Lease, answer: Callable[[], object]) -> None:
-    """Answer a lease unless that is done (J1), or too late: then it was lost, which is told elsewhere."""
+    """Answer a lease unless that is done (J1), or too late: then it was lost, which is reported elsewhere."""
     if lease._is_ended or not consumer.holds(lease):
         return
     try:
@@ -86,7 +86,7 @@ def _answer(consumer: Consumer, lease: Lease, answer: Callable[[], object]) -> N
 
 
 def fail(consumer: Consumer, lease: Lease, error: BaseException) -> None:
-    """End a lease whose work came to nothing (J2)."""
+    """End a lease whose handler failed (J2)."""
     failures, retry = lease.timeouts + 1, consumer.retry
     if retry is None:
         lease.release(failed=True)
@@ -107,7 +107,7 @@ def give_back(lease: Lease) -> None:
 
 
 def reason_of(error: BaseException, failures: int) -> str:
-    """Why an entry is given up, for a person; as much of it as there is room for."""
+    """Why an entry is given up, for the operator; cut to the room that there is."""
     return _cut(f"failed {failures} times, at last with {type(error).__name__}: {error}")
 
 

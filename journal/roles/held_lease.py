@@ -1,8 +1,8 @@
 """
-A lease that a consumer holds, and the way back: what its holder answers goes through the consumer.
+A lease that a consumer holds: the answers of its holder go through the consumer.
 
-A lease that a consumer hands out is a `journal.Lease` whose verbs come here first, so that the consumer knows what is answered. The engine
-decides, as for everybody: what it refuses is refused, and changes nothing here either.
+A lease that a consumer hands out is a `journal.Lease` whose verbs are called here first, so that the consumer records each answer. The
+engine decides, as for every caller: what it refuses is refused, and changes nothing here either.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Taken:
         self.step, self.next_at = care.plan(self.start, self.deadline, now, is_warned=self.is_warned)
 
     def extended(self, deadline: int, care: Care, now: int) -> None:
-        """It has another deadline; who was warned of the old one is warned of this one too."""
+        """Set a new deadline; a holder that was warned of the old one is warned of the new one too."""
         self.is_warned = self.is_warned and deadline == self.deadline
         self.deadline = deadline
         self.plan(care, now)
@@ -59,7 +59,7 @@ class Answers:
         self._journal = consumer.journal
 
     def done(self, token: int, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
-        """The work is finished."""
+        """Finish the work."""
         try:
             result = self._journal.done(token, next=next, durability=durability)
         except LeaseLost:
@@ -69,7 +69,7 @@ class Answers:
         return result
 
     def _extend(self, token: int, lease: DurationLike | None) -> tuple[int, int]:
-        """More time: as much as the consumer's leases have, unless said otherwise."""
+        """Extend the lease; by default for as long as the consumer's leases last."""
         try:
             deadline, version = self._journal._extend(token, self._consumer.care.lease_ms if lease is None else lease)
         except LeaseLost:
@@ -89,7 +89,7 @@ class Answers:
         failed: bool = False,
         durability: str | None = None,
     ) -> None:
-        """Not now."""
+        """Give the lease back; the entry waits again."""
         try:
             self._journal.release(
                 token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
@@ -100,7 +100,7 @@ class Answers:
         self._consumer._answered(token, "released")
 
     def bury(self, token: int, reason: str = "", *, durability: str | None = None) -> None:
-        """Not at all."""
+        """Give the entry up."""
         try:
             self._journal.bury(token, reason, durability=durability)
         except LeaseLost:

@@ -1,14 +1,14 @@
 """
-How a consumer gets its leases: claimed as there is room, kept in the order of work, handed to whoever asks.
+How a consumer gets its leases: claimed as there is room, kept in the order of work, handed to the threads that ask.
 
     engine ──claim──► held, ahead ──take──► held, handed out ──answer──► (not ours any more)
 
-A thread that asks claims for all of them, one at a time; when nothing is due it sleeps on the engine's timer, and the others wait for it.
+One thread at a time claims for all threads that ask; when nothing is due it sleeps on the engine's timer, and the others wait for it.
 
 A1  A lease is held from its claim until it is answered or lost; `prefetch` bounds how many are.
 A2  What is held ahead is handed out in the order of work, those of before a restart first.
 A3  More is claimed ahead when half of it is used up, so that many come with one record and what is urgent does not wait for all of them.
-A4  `_looks` changes whenever there is a reason to look around, and then the ground wakes who sleeps: no reason is slept through.
+A4  `_looks` changes whenever there is a reason to look around, and then the ground wakes the sleeping thread: it misses no reason.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Taking(ABC):
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it wants work."""
+        """Whether there is a subscription."""
         return self._subscription % 2 == 1
 
     def _take(self, mine: int, *, is_waiting: bool) -> Lease | None:
@@ -156,7 +156,7 @@ class Taking(ABC):
             if mine == self._subscription or self.is_subscribed:
                 return
             ahead = [self._held[lease.token] for lease in leases if lease.token in self._held]
-        for taken in ahead:  # it was unsubscribed meanwhile, and nobody was given these
+        for taken in ahead:  # it was unsubscribed meanwhile, and these were not handed out
             self._give_back(taken)
 
     def _take_in(self, leases: list[Lease], *, is_back: bool) -> None:
@@ -200,7 +200,7 @@ class Taking(ABC):
         return self._looks != looks
 
     def _rouse(self) -> None:
-        """Have who sleeps look around."""
+        """Wake the sleeping thread, so that it looks around."""
         self.ground.rouse(self._note)
 
     def _note(self) -> None:

@@ -1,5 +1,5 @@
 """
-A producer: somebody who publishes entries in the name of a group, and has the say over them until they are done.
+A producer: a role that publishes entries for a group, and may read, move and delete them until they are done.
 
     billing = journal.Producer(pages, group="billing")
     billing.publish({"invoice": 7}, key="invoice-7", delay="3d")
@@ -8,11 +8,11 @@ The group is the entries' owner: all producers of one group have the same rights
 those of the journal with the owner filled in; dates that are given as a delay are reckoned by the engine.
 
 G1  `publish` adds an entry once. Repeated with the same key and the same data, by the same group, it succeeds and changes nothing,
-    as long as the entry is there: whoever did not get an answer asks again. Anything else under that key is `KeyExists`. Which of these
-    it is, is decided by the engine in one step: nobody comes in between.
-G2  Where nobody gives a key, one is made that sorts by its time (`journal.core.entry.uuid7`). Who wants to be able to repeat asks for the
+    as long as the entry is there: a caller that got no answer retries. Anything else under that key is `KeyExists`. The engine decides
+    which of these it is in one step: no other change comes in between.
+G2  Without a key, one is made that sorts by its time (`journal.core.entry.uuid7`). A caller that wants to be able to retry makes the
     key first (`new_key`), and keeps it.
-G3  A producer reads, moves and deletes what its group owns, and what nobody owns; else `NotOwner`. Nothing is moved or deleted
+G3  A producer reads, moves and deletes what its group owns, and what has no owner; else `NotOwner`. Nothing is moved or deleted
     under an active lease (`Leased`): `journal.core.rights`.
 """
 
@@ -66,7 +66,7 @@ class Producer:
         return f"<Producer {self.group} of {self.journal.name}>"
 
     def new_key(self) -> str:
-        """A key that nobody else has, for an entry to come; it tells its time (G2)."""
+        """A new unique key, for a later entry; it contains its time (G2)."""
         return new_key(self._ground.time.now())
 
     def publish(
@@ -170,7 +170,7 @@ class Producer:
         version: int | None = None,
         durability: str | None = None,
     ) -> PutResult:
-        """Give an entry of the group another date or priority (G3); with `version`, only if nobody changed it since."""
+        """Give an entry of the group another date or priority (G3); with `version`, only if it has not changed since."""
         return self.journal.move(
             key,
             process_date=process_date,

@@ -1,11 +1,11 @@
 """
-Looking after the leases of a consumer, on the watch's thread: extending, warning, noticing what is lost.
+Renewal of the leases of a consumer, on the watch's thread: extends them, warns their holders, detects lost ones.
 
-It decides nothing: when what is to be done says `journal.core.consumer.lease_renewal`, whether a lease is still there says the engine, and
-who has fallen silent says `journal.core.consumer.health`.
+It decides nothing: `journal.core.consumer.lease_renewal` decides what is due when, the engine decides whether a lease is still there, and
+`journal.core.consumer.health` decides whether the consumer is silent.
 
-I1  A lease is lost when the engine says so: at its deadline, also if its timer could not write that down yet. It is told once.
-I2  Nothing here raises for one lease what concerns only that one; a store that is closed ends it for all.
+I1  A lease is lost when the engine says so: at its deadline, also if its timer could not record that yet. It is reported once.
+I2  An error of one lease does not stop the renewal of the others; a closed store ends it for all.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _warn(consumer: Consumer, taken: Taken, now: int) -> None:
 
 
 def _lose(consumer: Consumer, taken: Taken, now: int) -> None:
-    """A lease is over: its holder is told, unless it was finished by its token."""
+    """A lease is over: tell its holder, unless it was finished by its token."""
     token = taken.lease.token
     if consumer.ground.is_finished(token):
         consumer._answered(token, "done")

@@ -1,14 +1,14 @@
 """
 The watch: one thread for all consumers of this process (and one for those of each connection), which no handler can block.
 
-It sleeps until the next consumer has something to look after (`tick(now)` of the consumer, which answers when it wants to be
-looked after again), and knows each consumer's next date only. What a program wants to be told is told by other threads.
+It sleeps until the next consumer is due, calls `tick(now)` of that consumer, which returns the date of its next call, and keeps only
+each consumer's next date. Callbacks of the program run on other threads.
 
-W1  A consumer is known weakly: one that nobody holds any more is not looked after, and its leases end by themselves.
+W1  A consumer is referenced weakly: one that the program no longer holds is not looked after, and its leases expire by themselves.
 W2  Its times are those of the steady clock (`running`): what it looks after are durations, whatever becomes of the wall clock. Sleeps
     are clamped, and end when a clock of a test moves.
 W3  The watch holds no lock while it ticks, and takes none of the engine's while it holds its own.
-W4  A daemon that does not answer keeps nobody waiting but those whose leases are there.
+W4  A daemon that does not answer delays only the consumers whose leases are there.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ RETRY_MS = 1000
 
 
 class Watched(Protocol):
-    """Somebody who is looked after."""
+    """A consumer as the watch sees it."""
 
     time: Clock
     armed_at: int
-    """The date under which the watch has it, or an earlier one; the watch's own."""
+    """The date under which the watch has it, or an earlier one; it belongs to the watch."""
 
     def tick(self, now: int) -> int:
-        """Do what is due; when to come again (NEVER: when asked)."""
+        """Do what is due; return the date of the next call (NEVER: when `at` is called)."""
 
 
 class _Dates:
@@ -50,7 +50,7 @@ class _Dates:
     def __init__(self, end: Callable[[], None]) -> None:
         self.heap: list[tuple[int, int, weakref.ref[Watched]]] = []
         self.end = end
-        """Be told no more when a manual clock moves."""
+        """Ends the notices of a manual clock that moves."""
 
 
 class Watch:
@@ -65,7 +65,7 @@ class Watch:
         self._has_moved = False
 
     def at(self, watched: Watched, date: int) -> None:
-        """Look after somebody at a date, or earlier."""
+        """Call `tick` at a date, or earlier."""
         if date >= watched.armed_at:
             return
         with self._wake:
@@ -85,11 +85,11 @@ class Watch:
             self._wake.notify_all()
 
     def soon(self, watched: Watched) -> None:
-        """Look after somebody now."""
+        """Call `tick` now."""
         self.at(watched, 0)
 
     def forget(self, watched: Watched | None = None) -> None:
-        """Somebody has nothing more to look after; with nobody left the thread ends. Those who are gone go too (W1)."""
+        """Remove a consumer, and all that no longer exist (W1). The thread ends when no consumer is left."""
         with self._wake:
             for dates in self._dates.values():
                 dates.heap = [item for item in dates.heap if item[2]() not in (None, watched)]
@@ -103,15 +103,15 @@ class Watch:
 
     def _clock_moved(self) -> None:
         with self._wake:
-            self._has_moved = self._thread is not None  # it may have ended while the clock told others
+            self._has_moved = self._thread is not None  # it may have ended while the clock notified other callbacks
             self._wake.notify_all()
 
     def _is_due(self) -> bool:
-        """Whether somebody may have to be looked after; under the lock."""
+        """Whether a consumer may be due; under the lock."""
         return any(dates.heap and dates.heap[0][0] <= time.running() for time, dates in self._dates.items())
 
     def _take(self) -> list[Watched]:
-        """Who is to be looked after, taken out; what is stale goes."""
+        """Take out the consumers that are due; drop stale dates."""
         found: dict[int, Watched] = {}
         for time, dates in list(self._dates.items()):
             now = time.running()
@@ -138,7 +138,7 @@ class Watch:
                     due = self._take()
                     if due:
                         break
-                    self._wake.notify_all()  # who waits for idleness
+                    self._wake.notify_all()  # wakes `wait_idle`
                     if not self._dates:
                         self._thread = None
                         return
@@ -164,7 +164,7 @@ _far: weakref.WeakKeyDictionary[Clock, Watch] = weakref.WeakKeyDictionary()
 
 
 def watch(time: Clock | None = None) -> Watch:
-    """The watch of this process; for those whose engine is far away one for each connection, since it may have to wait for that (W4)."""
+    """The watch of this process; for consumers of a daemon, one for each connection, since it may have to wait for that (W4)."""
     if time is None or not time.is_far:
         return _watch
     with _making:

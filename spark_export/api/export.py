@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_export.exports.target import Target
 
 PART_ROWS = 250_000
-"""Smaller parts than for reading: progress is told by them. A file of this many rows is some tens of MB."""
+"""Smaller parts than for reading: progress is counted in them. A file of this many rows is some tens of MB."""
 IS_DELETED = "is_deleted"
 NO_BINARY = frozenset({"csv", "text", "xml"})
 """Formats that have no bytes: columns of bytes are written as base64."""
@@ -196,7 +196,7 @@ def _left_behind(
                 return None
             held.take(pages, found.cursor)
     except CursorUnavailable:
-        return None  # somebody has changed it in this moment
+        return None  # the journal has changed in this moment
     return found
 
 

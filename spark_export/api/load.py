@@ -1,7 +1,7 @@
 """
 `spark_export.load`: the rows of a DataFrame into a journal, and what became of them.
 
-It does what `df.write.format("journal")` does, but tells the result, and takes a store that this program has open: the tasks only
+It does what `df.write.format("journal")` does, but returns the result, and takes a store that this program has open: the tasks only
 write parts, the change is made here.
 """
 
@@ -89,7 +89,7 @@ def load(
     data_format   how the data is written in its column, when that is not as a reader writes it: "value", "json", "msgpack"
     durability    as for every change
     staging       a directory that all tasks see, for their parts; by default beside the store
-    token         who this is to a daemon, "identity:secret"; by default JOURNAL_TOKEN
+    token         the identity for a daemon, "identity:secret"; by default JOURNAL_TOKEN
     """
     check_spark()
     from spark_export.loads.plan import arrow_schema, check, commit

@@ -4,8 +4,8 @@ A Spark session for journals: `session` makes one that works from a `pip install
 S1  A session on this machine listens on the loopback only, shows no UI, and says errors only.
 S2  Times are UTC: a journal's dates are instants, and a session in another zone would show them otherwise than the journal does.
 S3  What the caller gives (`**conf`, with __ for each dot, or a dict) wins over what is set here.
-S4  A session that runs already is somebody's: it gets to know the format, takes the settings that the caller gives now as far as one
-    that runs can, and stays as it is in all else.
+S4  A session that runs already belongs to the program: it gets the format, takes the settings that the caller gives now as far as a
+    running session can, and stays as it is in all else.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def session(
     app: str = "journal", master: str = "local[*]", conf: Mapping[str, Any] | None = None, **settings: Any
 ) -> SparkSession:
     """
-    A Spark session that knows the format "journal"; the one that runs already, if there is one.
+    A Spark session with the format "journal"; the one that runs already, if there is one.
 
     app        its name
     master     "local[*]", "local-cluster[2,1,1024]", or the address of a cluster
@@ -79,7 +79,7 @@ def found_session() -> SparkSession | None:
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Have a session, however it was made, know the format "journal"."""
+    """Register the format "journal" with a session, however it was made."""
     from spark_export.source.source import JournalSource
 
     spark.dataSource.register(JournalSource)

@@ -21,7 +21,7 @@ def running(master: str, app: str) -> Iterator[SparkSession]:
     before = found_session()
     spark = session(app, master)
     if before is None:
-        spark.sparkContext.setLogLevel("OFF")  # what goes wrong is told once, by us
+        spark.sparkContext.setLogLevel("OFF")  # the command itself reports each error, once
     try:
         yield spark
     finally:

@@ -10,13 +10,14 @@ The changes of a journal as rows of Spark: their columns, and events turned into
     namespace     string      the journal
     key           string      when it is text
     key_bytes     binary      when it is bytes
-    data          string      JSON (spark_export.columns.json_codec) of the data after the change, or binary with decode msgpack; null: it
-    wrote none old           …           the data before it, where the log keeps it (`log_old`), likewise
+    data          string      JSON (spark_export.columns.json_codec) of the data after the change, or binary with decode msgpack;
+                              null: it wrote none
+    old           …           the data before it, where the log keeps it (`log_old`), likewise
     priority      short
     process_date  timestamp
     version       long
     owner         string
-    consumer      string      who claimed
+    consumer      string      the consumer that claimed
     reason        string      why it was buried
 
 C1  One row for each change, in the order of the log within a batch.

@@ -1,8 +1,9 @@
 """
 Entries of a snapshot as arrays: those of many rows in one piece of memory, verified.
 
-    from a copy that this machine has    its leaf pages, as they lie in the file (spark_export.columns.lmdb_pages); no Python object for a
-    row from a block                         what a daemon sends, or several generations as one (journal.core.snapshot_blocks)
+    from a copy that this machine has    its leaf pages, as they lie in the file (spark_export.columns.lmdb_pages); no Python object
+                                         for a row
+    from a block                         what a daemon sends, or several generations as one (journal.core.snapshot_blocks)
 
 P1  Both give the same: the entries of the part, in the order of work, with their lease rows.
 P2  No entry is given whose checksum is wrong.

@@ -6,8 +6,8 @@ nothing for a row; keys and data are copied by Arrow. Only JSON and fields make 
 
 B1  The batches have exactly the schema that Spark expects: it is given here, not made here.
 B2  An entry that has expired and is not being worked on is no row, as for `get`.
-B3  A lease counts while its deadline is after the moment of the snapshot, as for the journal itself, whoever notices it first: a clean
-    store is only looked at, and nobody takes back what has ended there. The entry waits then.
+B3  A lease counts while its deadline is after the moment of the snapshot, as for the journal itself, whether or not its end was
+    recorded: a clean store is only read, so no engine records the leases that have ended there. The entry waits then.
 B4  A date that a timestamp of microseconds cannot hold is an error that names the key; it is never another date.
 """
 
@@ -105,7 +105,7 @@ class Stored:
         self.is_processing[[n for n, row in self.leases.items() if self.is_active(row)]] = True
 
     def is_active(self, lease: Any) -> bool:
-        """Whether somebody works on the entry (B3)."""
+        """Whether the lease is active (B3)."""
         return bool(lease.status == PROCESSING and lease.deadline > self._taken)
 
     def __len__(self) -> int:

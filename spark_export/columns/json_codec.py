@@ -30,7 +30,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def _default(value: Any) -> Any:
-    """What the encoder does not know."""
+    """Encodes the values that the encoder does not support."""
     if type(value) is bytes:
         return {"$bytes": base64.b64encode(value).decode()}
     raise TypeError
@@ -84,7 +84,7 @@ def value_of(text: str) -> Any:
 
 
 def real_of(value: Any) -> Any:
-    """The data that a value of JSON, parsed by somebody else, stands for; Invalid when it is none."""
+    """The data that a value of JSON, parsed by the caller, stands for; Invalid when it is none."""
     try:
         return _real(value)
     except (ValueError, RecursionError) as e:

@@ -1,5 +1,5 @@
 """
-The columns that an entry has in Spark, whoever reads or writes them. Pure: no Spark, no Arrow.
+The columns that an entry has in Spark, for readers and writers alike. Pure: no Spark, no Arrow.
 
     key             string      the key when it is text, else null
     key_bytes       binary      the key when it is bytes, else null

@@ -1,7 +1,7 @@
 """
 The leaf pages of a copy of rows, many at a time, as arrays: what one task reads of a snapshot, without a Python object for each row.
 
-A copy is an LMDB file that nobody writes to any more, so its pages can be read as they lie there (docs/DATA.md has their format):
+A copy is an LMDB file that is never written to again, so its pages can be read as they lie there (docs/DATA.md has their format):
 
     page    number u64 | - u16 | flags u16 | lower u16 | upper u16 | places of its nodes u16 each, in the order of their keys
     node    size of the value u32 | flags u16 | size of the key u16 | key | value, or the number of the page where it begins

@@ -11,7 +11,7 @@ others.
     all others                                       fields of the data
 
 M1  Every column has a use, or is one that only a reader gives (READ_ONLY), or is refused: a column that is silently left out is lost work.
-M2  A type that cannot be taken is told here, with the column, not by a task an hour later.
+M2  A type that cannot be taken is reported here, with the column, not by a task an hour later.
 M3  It is a value: small, frozen and picklable, the same in every task.
 M4  Beside fields, the data counts where it is not null (layout L1). Without a schema nothing says that the other columns are fields
     of it as well, so then a table has one or the other.

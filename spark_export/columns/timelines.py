@@ -1,8 +1,8 @@
 """
 Timelines: what the dates of a journal mean. Those of different timelines are not to be compared, joined or put side by side.
 
-Each timestamp of ours says in its metadata which timeline it is of. Spark does not look there, so whoever brings two DataFrames together
-asks here first. Metadata goes with a column through select, filter, join and Parquet; an expression makes a new column, without any.
+Each timestamp of ours says in its metadata which timeline it is of. Spark does not look there, so code that brings two DataFrames together
+checks here first. Metadata goes with a column through select, filter, join and Parquet; an expression makes a new column, without any.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The feed consumer that holds a journal's log from one export to the next.
 
-D1  It is there before the snapshot is taken, and moves on only when the export has its name: as long as that can fail, the next one might
-    have to be since the one before it.
-D2  An export that fails leaves none behind that it has made: nobody would move it on, and the log would be held for ever.
+D1  It is there before the snapshot is taken, and moves on only when the export has its name: as long as that can fail, the next
+    export may have to start from the one before it.
+D2  An export that fails removes the feed consumer that it made: no later export would move it on, and the log would be held for ever.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What an export came to."""
+    """The result of an export."""
 
     store: str
     journal: str
@@ -65,7 +65,7 @@ class Manifest:
 
     @property
     def left_out(self) -> str | None:
-        """What an export of the whole journal does not have of it, for who means to drop it; None: nothing."""
+        """What an export of the whole journal does not have of it, a warning before the journal is dropped; None: nothing."""
         if self.since is not None or self.filters or not (self.buried or self.successors):
             return None
         return (

@@ -1,8 +1,8 @@
 """
-What an export was asked for, so that another one is never taken for it.
+The request of an export: identifies it, so that the files of a different export are never taken for its own.
 
 R1  Two requests are the same only if they would write the same rows, in the same shape, to the same format. The manifest has the digest
-    of its request: options for a writer may be secrets, which have no place in a file that others read.
+    of its request: options for a writer may be secrets, which have no place in a file that other users read.
 R2  A store is the same one only as long as its directory is: one that was removed and made again at the same path is another.
 """
 
@@ -87,5 +87,5 @@ def _identity(place: Place) -> list[str | int]:
     try:
         found = os.stat(place.path)
     except OSError:
-        return [os.path.realpath(place.path)]  # who opens it says what is wrong
+        return [os.path.realpath(place.path)]  # the call that opens it says what is wrong
     return [os.path.realpath(place.path), found.st_dev, found.st_ino]

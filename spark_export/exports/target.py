@@ -38,7 +38,7 @@ class Target(Protocol):
     """Where Spark writes."""
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """For the time of the block nobody else exports to it (G2)."""
+        """For the time of the block no other export writes to it (G2)."""
 
     def manifest(self, *, is_new: bool = False) -> str | None:
         """The text of the manifest; None: there is none."""
@@ -154,7 +154,7 @@ class LocalTarget:
 
 
 def _flocked(place: Path) -> int:
-    """A descriptor that holds the lock on a file; whoever had it removed the file at the end, so it must still be that name's."""
+    """A descriptor that holds the lock on a file. The holder before removes the file at its end, so the name must still refer to it."""
     while True:
         fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -198,7 +198,7 @@ class HadoopTarget:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """These file systems have no locks: whoever exports twice at a time to one target loses one of the two."""
+        """These file systems have no locks: of two exports at a time to one target, one is lost."""
         yield
 
     def manifest(self, *, is_new: bool = False) -> str | None:

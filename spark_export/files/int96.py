@@ -2,7 +2,7 @@
 Timestamps as Spark writes them to Parquet unless it is told otherwise: INT96, which has no time zone in it and is an instant all the same.
 
 Arrow reads them as nanoseconds without a zone. Of such columns alone it is known that they are UTC: other timestamps without a zone are
-somebody's local time, and stay refused.
+local time of an unknown zone, and stay refused.
 """
 
 from __future__ import annotations

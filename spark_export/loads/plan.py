@@ -84,7 +84,7 @@ def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = No
     if pages is None:
         with told(), looked_at(options.place) as look:
             return check(options, table, look)
-    if options.handover is None:  # else who commits has looked, from its own working directory
+    if options.handover is None:  # else the process that commits has checked it, from its own working directory
         check_path(options.rejects)
     columns = columns_of(table, options.named, pages.schema, options.data_format)
     return columns, None if options.delay is None else pages.now() + options.delay, pages.schema is None
@@ -165,7 +165,7 @@ def _shown(rejected: Sequence[tuple[int, int, Any, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a load came to."""
+    """The result of a load."""
 
     loaded: Loaded
     rejected: list[LeftOut] = field(default_factory=list)

@@ -5,8 +5,8 @@ Tasks work side by side and the commit works alone, so what can be done here is 
 checksums. It is done with columns; a row is touched by two calls only, for its hash and for its checksum.
 
 Q1  Every row of a ready block is as the journal would accept it, without a schema. What is wrong, or may be, or is not the same
-    for all rows of a batch (some with a date and some without), makes no ready block: `ready_of` is None, and the batch goes the way that
-    looks at each row (rows) and finds words for what is wrong.
+    for all rows of a batch (some with a date and some without), makes no ready block: `ready_of` is None, and the batch takes the path
+    that checks each row (rows) and reports what is wrong.
 """
 
 from __future__ import annotations

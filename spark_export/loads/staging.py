@@ -1,17 +1,17 @@
 """
 Where the parts of a load wait for its commit.
 
-    a store's path       a directory beside the store (or `staging`), which the tasks must see; nobody needs to own the store meanwhile
+    a store's path       a directory beside the store (or `staging`), which the tasks must see; the store needs no owner meanwhile
     a daemon's address   the daemon keeps them, so tasks need nothing but a connection
 
-S1  A part has a name that no other attempt has, so a task that is tried again, or twice at a time, disturbs nobody. Which attempts
-    count is said by the commit, with the names that Spark gives to it.
+S1  A part has a name that no other attempt has, so a task that is tried again, or twice at a time, disturbs no other task. The commit
+    decides which attempts count, with the names that Spark gives to it.
 S2  Nothing is left: a part goes with the task that fails, all of them with the commit or the abort, and what a killed driver left
-    goes with the next load of the same store: the name of a directory says whose it is (process_owner). Where nobody can say whether that
-    one is gone, it goes after STALE_S.
+    goes with the next load of the same store: the name of a directory names its owner (process_owner). Where it is not known whether the
+    owner is gone, the directory goes after STALE_S.
 S3  It is a value that tasks get; it holds no connection and no file.
-S4  A task that goes on after the load was given up finds no directory, and makes none. Of a stream's batch nobody can say that it was given
-    up before a task has answered, so there the first task makes the directory, and a late one may leave it to S2.
+S4  A task that goes on after the load was given up finds no directory, and makes none. Of a stream's batch it is not known that it was
+    given up before a task has answered, so there the first task makes the directory, and a late one may leave it to S2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from spark_export.stores.process_owner import HOLDER, is_gone, own
 
 KEY_BYTES = 32
 STALE_S = 86_400
-"""A load is over within a day, or nobody waits for it any more."""
+"""A day: a load that takes longer is taken for abandoned."""
 _NAME = re.compile(rf"\.load-[0-9a-f]{{16}}(?:\.({HOLDER}))?(?:\.gone)?")
 
 
@@ -58,7 +58,7 @@ class Staging:
     place: Place
     directory: str | None
     load: str | None
-    """What the daemon knows the load by."""
+    """The id of the load at the daemon."""
     is_made_by_tasks: bool = False
     key: bytes | None = None
     """What tasks seal their parts with (journal.loads.SealedPart); None: they do not."""
@@ -109,7 +109,7 @@ class Staging:
         try:
             os.rmdir(self.directory or "")
         except OSError:
-            pass  # others have parts in it
+            pass  # other tasks have parts in it
 
     def commit(
         self, pages: AnyJournal, names: Sequence[str], options: WriteOptions, once: tuple[str, int] | None
@@ -149,7 +149,7 @@ def begin(
     """
     A place for the parts of a new load (S4); a daemon checks all rows, so what it keeps is not sealed.
 
-    holder   whom the load lives and dies with; by default this process
+    holder   the process whose end makes the load stale (S2); by default this process
     """
     place = told_all(options.place)
     if place.is_address:
@@ -172,7 +172,7 @@ def _make(directory: str) -> None:
 
 
 def beside(path: str, chosen: str | None, holder: str) -> str:
-    """The name of a directory for the parts of somebody: beside the store, on the same disk, or in one that was chosen."""
+    """The name of a directory for the parts of a holder: beside the store, on the same disk, or in one that was chosen."""
     store = os.path.abspath(path)
     parent = os.path.abspath(chosen) if chosen is not None else os.path.dirname(store)
     stem = f".{os.path.basename(store)}"

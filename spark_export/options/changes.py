@@ -1,5 +1,5 @@
 """
-The options of those who read changes: `readStream.format("journal")`, and `spark.read` with `changes`.
+The options for reading changes: `readStream.format("journal")`, and `spark.read` with `changes`.
 
     changes               true              it is changes that are wanted, not entries
     start                 BEGIN, END,       after which change a new query, or a batch, begins; BEGIN: with the oldest that is left
@@ -28,7 +28,7 @@ MAX_ROWS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeOptions:
-    """What a reader of changes was told."""
+    """The options of a reader of changes."""
 
     place: Place
     start: Cursor | str = "BEGIN"

@@ -1,9 +1,9 @@
 """
-The options of the format "journal", parsed once into frozen objects: one class for reading, others for those who write and follow.
+The options of the format "journal", parsed once into frozen objects: one class for reading, others for loads and changes.
 
 O1  An option that is not known is refused, with the nearest one that is: a filter that is silently ignored gives wrong rows.
 O2  Names are compared without case and underscores, since Spark lowers the case of what it passes on: `keyPrefix` is `key_prefix`.
-O3  Nothing is opened here: a wrong option is told before anything is touched.
+O3  Nothing is opened here: a wrong option is reported before anything is touched.
 
 To add a class: a frozen dataclass with a `place`, and a table of its options for `taken`.
 """
@@ -33,7 +33,7 @@ _RANGE = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where a journal is: a store's path or its daemon's address, the journal's name, and who asks."""
+    """Where a journal is: a store's path or its daemon's address, the journal's name, and the identity of the client."""
 
     path: str
     journal: str
@@ -53,7 +53,7 @@ PLACE: dict[str, Parse] = {"path": str, "journal": check_name, "token": str, "tl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadOptions:
-    """What `spark.read.format("journal")` was told."""
+    """The options of `spark.read.format("journal")`."""
 
     place: Place
     status: str | None = None

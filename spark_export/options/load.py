@@ -1,5 +1,5 @@
 """
-The options of those who load: `df.write.format("journal")`, `writeStream.format("journal")`, `spark_export.load` and `journal load`.
+The options for loads: `df.write.format("journal")`, `writeStream.format("journal")`, `spark_export.load` and `journal load`.
 
     key, key_bytes, priority, process_date,        the column that is it, where it has another name
     insertion_date, expiration, owner, data
@@ -36,7 +36,7 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteOptions:
-    """What a load was told."""
+    """The options of a load."""
 
     place: Place
     named: Mapping[str, str] = field(default_factory=dict)

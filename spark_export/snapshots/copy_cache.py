@@ -5,7 +5,7 @@ They lie where Spark keeps its own files, and go with the session. Beside them `
 
 Y1  What is named there is used only for the commit that it is a copy of (journal.engine.snapshots.take H5). So nothing breaks when the file
     is lost, or two write it at the same time: then a copy is made once more.
-Y2  It is read only in a directory that nobody else can write to.
+Y2  It is read only in a directory that no other user can write to.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _copied(fields: Sequence[Any]) -> Copied:
 
 
 def _is_ours(directory: str) -> bool:
-    """Whether nobody else can write there (Y2)."""
+    """Whether no other user can write there (Y2)."""
     try:
         found = os.lstat(directory)
     except OSError:

@@ -1,12 +1,12 @@
 """
 A snapshot that several loads share: `spark_export.snapshot(…)` takes it, option("snapshot", shot.name) reads it.
 
-Two DataFrames of one journal, or one that is used for a long time, then show the same moment; and it is known at which cursor that is:
-there following the changes goes on.
+Two DataFrames of one journal, or one that is used for a long time, then show the same moment. Its cursor is known: a
+follower of the changes continues there.
 
 H1  It is a directory of ours (0700) with a description, `parts`, and the copied rows; or the description alone, when a daemon keeps
     the rows.
-H2  A description is read only from a directory that nobody else can write to, and only for the journal that it is of.
+H2  A description is read only from a directory that no other user can write to, and only for the journal that it is of.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS_MAX = 1000
 
 
 class Counter:
-    """A number in a file, for whoever shows progress; on a machine that does not have the directory it is nowhere."""
+    """A number of rows in a file, for progress displays; on a machine that does not have the directory it is not written."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class SharedSnapshot:
     parts: tuple[Any, ...]
 
     def counter(self, number: int) -> Counter:
-        """Where the reader of a part says how far it is."""
+        """The file in which the reader of a part records its progress."""
         return Counter(os.path.join(self.name, f"rows-{number}"))
 
     def rows_read(self) -> int:

@@ -2,10 +2,10 @@
 `readStream.format("journal")` with `changes`: every change of a journal, as it comes; and the same as a batch.
 
 Spark keeps the offsets of a query in its checkpoint, and ours are cursors: {"cursor": "001-0001-000000000000000041"}. A query goes on
-after the last cursor of its last batch, whoever read what meanwhile; so any number of queries read one journal, each from its own place.
+after the last cursor of its last batch, whatever other queries read; so any number of queries read one journal, each from its own place.
 
 F1  What is between two cursors is always the same, so a batch that is run again has the same rows.
-F2  Only what is durable is handed out: a change that a power cut could take back must not be in anybody's table.
+F2  Only what is durable is handed out: a change that a power cut could undo must not be in a user's table.
 F3  BEGIN and END become cursors when load() is called: Spark asks for the first offset more than once.
 F4  A `consumer` is there from the first offset on, and holds the log. It moves on when Spark has committed a batch, which it says
     one batch later; so nothing is let go that a restart could need.
@@ -149,7 +149,7 @@ class ChangesReader(_Changes, DataSourceReader):
 
 
 class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The changes, batch after batch. One object on the driver for each run of a query; it may remember what it likes."""
+    """The changes, batch after batch. One object on the driver for each run of a query, so it may keep state."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         super().__init__(given, schema)
@@ -185,7 +185,7 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
         return _offset(until)
 
     def reportLatestOffset(self) -> Offset:
-        """How far there is something to read, for those who watch the query."""
+        """The newest cursor there is to read, for the progress reports of the query."""
         with told(), opened_to_read(self._options.place) as pages:
             return _offset(newest(pages))
 
@@ -209,7 +209,7 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
                 pages.mark_feed(self._options.consumer, _cursor(end))
 
     def _hold(self, after: Cursor) -> None:
-        """Have the log kept from here on, unless it is (F4)."""
+        """Hold the log from here on, unless it is held already (F4)."""
         name = self._options.consumer
         if name is None or self._is_held:
             return

@@ -1,8 +1,8 @@
 """
 `spark.read.format("journal")`: the entries of a journal, as of one moment.
 
-R1  All tasks of a load() read one snapshot, which `partitions()` takes: a copy of the rows, or one that the daemon keeps. Nobody reads live
-    rows, which change between two tasks.
+R1  All tasks of a load() read one snapshot, which `partitions()` takes: a copy of the rows, or one that the daemon keeps. No task reads
+    live rows, which change between two tasks.
 R2  Spark calls `partitions()` once for a load(), so a DataFrame is one snapshot however often it is used. To see what is new: load() again.
 R3  Tasks open neither the store nor its files. Copies lie where Spark keeps its own files and go with the session.
 R4  A schema that is not the journal's is refused: with one that the user gives, columns would lose their meaning (timeline, field).

@@ -3,7 +3,7 @@
 
 Spark makes this object on the driver, sends it to the tasks, and gives it back its messages in a process of the driver's own.
 
-W1  Only append. Overwriting means to Spark that what was there is gone, and a journal has work in it that nobody has done yet;
+W1  Only append. Overwriting means to Spark that what was there is gone, and a journal has work in it that is not done yet;
     `on_conflict` = replace is for keys that come again.
 W2  What the tasks of failed and of superfluous attempts wrote is in no message, so it is in no load.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     staged: Staged
 
@@ -53,7 +53,7 @@ class LoadWriter(DataSourceArrowWriter):
         return Written(stage(iterator, self._plan, partition_of_task()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver: all parts, as one change; or handed over to who makes it."""
+        """On the driver: all parts, as one change; or handed over to the process that makes it."""
         handover = self._plan.options.handover
         if handover is None:
             commit(self._plan, staged_in(messages), self._plan.options.once)

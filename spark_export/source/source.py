@@ -3,8 +3,8 @@ The data source of the format "journal": which part of spark_export reads, write
 
 D1  There is no `pushFilters`: Spark 4.3 keeps a pushed reader on the object that all filters over one load() share, and returns the rows of
     one of them for all. Filters are options, and Spark applies its own above.
-D2  What a stream delivers is changes, not entries, and `schema()` is not told who asks. So `changes` = true is an option: streams
-    require it, and a batch read takes it too.
+D2  What a stream delivers is changes, not entries, and Spark does not tell `schema()` whether a stream or a batch asks. So `changes` =
+    true is an option: streams require it, and a batch read takes it too.
 
 Spark makes this object on the driver, and again wherever a task runs: imports are done when they are needed.
 """

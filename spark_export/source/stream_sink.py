@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchWritten(Written):
-    """What a task tells the driver, with all that the commit needs (E3)."""
+    """The message of a task to the driver, with all that the commit needs (E3)."""
 
     plan: Plan
     query: str

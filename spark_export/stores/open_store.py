@@ -1,12 +1,12 @@
 """
-From a path or an address to an open store, whoever owns it.
+From a path or an address to an open store, whatever process owns it.
 
-    nobody owns it            reads look at it when it was closed cleanly; else it is opened here, for as long as it takes
-    a daemon owns it          it is asked
+    no process owns it        reads look at it when it was closed cleanly; else it is opened here, for as long as it takes
+    a daemon owns it          requests go to the daemon
     another process owns it   reads look at what the last checkpoint committed; writes are refused, with what to do
 
-T1  Who opens a store here for a moment waits for others on this machine who do so too: two jobs that begin together must not take each
-    other for a lasting owner.
+T1  A job that opens a store here for a moment waits for other such jobs on this machine: two jobs that begin together must not take
+    each other for a lasting owner.
 T2  Nothing is made: a store or a journal that is not there is an error.
 """
 
@@ -68,7 +68,7 @@ def opened_to_write(place: Place) -> Iterator[AnyJournal]:
 
 @contextlib.contextmanager
 def looked_at(place: Place) -> Iterator[AnyJournal]:
-    """The journal, for its settings and its schema: the catalog is enough, so nobody's store is taken for it."""
+    """The journal, for its settings and its schema: the catalog is enough, so the store is not locked for it."""
     if place.is_address:
         with connected(place.path, place) as store:
             yield existing(store, place)
@@ -91,7 +91,7 @@ def existing(store: AnyStore, place: Place) -> AnyJournal:
 
 
 def connected(address: str, place: Place) -> RemoteStore:
-    """A daemon, as who the options or the environment say that we are."""
+    """Connect to a daemon with the identity of the options or of the environment."""
     token = place.token or os.environ.get("JOURNAL_TOKEN")
     ca = place.tls_ca or os.environ.get("JOURNAL_TLS_CA")
     tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
@@ -157,7 +157,7 @@ def snapshot_of(pages: AnyJournal, directory: str, known: Sequence[Copied] = ())
 
 
 def trusting(part: Any, place: Place) -> Any:
-    """A part of a snapshot, to be read in another process than it was made in: whom to trust does not go along with it."""
+    """A part of a snapshot, to be read in another process than it was made in: the trusted authorities are not sent along with it."""
     if isinstance(part, RemoteSnapshotPart) and part.address.startswith("tls:") and place.tls_ca is not None:
         return replace(part, tls=client_context(ca=Path(place.tls_ca)))
     return part
@@ -182,7 +182,7 @@ def _owned_or_asked(place: Place, held: contextlib.ExitStack, is_look_enough: bo
         return journal.open(place.path)
     except StoreLocked as e:
         locked = e
-    held.close()  # the owner is somebody else: others need not wait for us
+    held.close()  # another process owns the store: other jobs need not wait for this one
     addresses = sorted(announced(Path(place.path)), key=lambda address: not address.startswith("unix:"))
     reason = "which listens nowhere"
     for address in addresses:
@@ -210,7 +210,7 @@ def _turn(path: str) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             if not os.fstat(fd).st_nlink:
-                continue  # who had it before us has removed it: others wait for another file by now
+                continue  # the holder before us has removed it: other jobs wait for a new file by now
             try:
                 yield
             finally:

@@ -35,7 +35,7 @@ def driver() -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Whether a holder is known to be no more (H2)."""
+    """Whether a holder is known to have ended (H2)."""
     found = _FORM.fullmatch(holder)
     if found is None or found[1] != _machine():
         return False
@@ -45,7 +45,7 @@ def is_gone(holder: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:
-        pass  # somebody else's
+        pass  # another user's process
     fields = _fields(pid)
     return fields is not None and (fields[_STATE] in "ZX" or (bool(start) and int(fields[_START]) != start))
 
@@ -56,7 +56,7 @@ def _named(pid: int) -> str:
 
 
 def _fields(pid: int) -> list[str] | None:
-    """What Linux says of a process; None where nobody does."""
+    """The fields of /proc/PID/stat from the state on; None where it cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -65,7 +65,7 @@ def _fields(pid: int) -> list[str] | None:
 
 @cache
 def _machine() -> str:
-    """What tells this machine, since it was started, and this container apart from others: numbers of processes count in one only."""
+    """Identifies this boot of this machine, and this container: a process number is valid within one only."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
     except OSError:

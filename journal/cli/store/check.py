@@ -1,8 +1,8 @@
 """
 Recompute every index, counter and invariant from the entries and the log, and list what differs.
 
-A store that nobody owns is checked whole, page by page; one that a daemon serves, by the daemon, but for its pages; of one that
-another process owns, what its last checkpoint committed.
+A store without an owner is checked whole, page by page; one that a daemon serves, by the daemon, except for its pages; of one
+that another process owns, what its last checkpoint committed.
 Exits with 1 when something is wrong.
 """
 

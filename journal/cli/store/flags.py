@@ -1,4 +1,4 @@
-"""Show the flags: what a person must look at. --lower takes them down, but that of a paused journal: see `journal resume`."""
+"""Show the flags: what an operator must look at. --lower takes them down, except that of a paused journal: see `journal resume`."""
 
 from __future__ import annotations
 

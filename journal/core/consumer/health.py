@@ -8,10 +8,10 @@ Whether a consumer can be trusted with work: it can until it leaves too many lea
        └─────── any answer, also one that comes too late, or a subscription ────┘
 
 K1  An accepted answer forgets everything that was missed.
-K2  An answer that comes too late shows that somebody is there, but not that he is fast enough: the next lease that he loses makes
-    him silent again.
-K3  One who is away (does not ask for more) after he lost a lease misses another one with each lease's time that passes: he may
-    hold a single lease, or none, and yet buckets that others could work on.
+K2  A late answer shows that the consumer is alive, but not that it is fast enough: the next lease that it loses makes it silent
+    again.
+K3  A consumer that is away (does not ask for more) after it lost a lease misses another one with each lease's time that passes: it
+    may hold a single lease, or none, and yet buckets that other consumers could work on.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Health:
         self.missed = 0
         self.is_silent = False
         self.look_at = NEVER
-        """When to look whether he is still away (K3)."""
+        """When to check whether the consumer is still away (K3)."""
 
     def lost(self, now: int) -> bool:
-        """A lease that he had was lost; whether that makes him silent."""
+        """Record that the consumer lost a lease; return whether that makes it silent."""
         self.look_at = now + self._lease_ms
         return self._miss()
 
     def asked(self) -> None:
-        """He wants more: he is not away, though that is no answer."""
+        """Record that the consumer asked for more: it is not away, though that is no answer."""
         self.look_at = NEVER
 
     def look(self, now: int, *, is_away: bool) -> bool:
-        """Time has passed; whether that makes him silent (K3)."""
+        """Check for time that passed without a word; return whether that makes the consumer silent (K3)."""
         if now < self.look_at:
             return False
         if not is_away:
@@ -64,7 +64,7 @@ class Health:
         return True
 
     def heard(self, *, is_accepted: bool) -> bool:
-        """He answered; whether that makes him healthy again (K1, K2)."""
+        """Record an answer of the consumer; return whether that makes it healthy again (K1, K2)."""
         was_silent = self.is_silent
         self.is_silent = False
         self.look_at = NEVER

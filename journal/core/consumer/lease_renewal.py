@@ -9,7 +9,8 @@ How a consumer's leases are looked after: when to extend one, when to warn, and 
       │                                └─ END
 
 V1  A lease is extended when half of a lease is left, to a whole one from then on, but never beyond `start + extend_max`.
-V2  Who is not extended any more (switched off, or at the limit) is warned once for each deadline, `warn` before it.
+V2  The holder of a lease that is not extended any more (switched off, or at the limit) is warned once for each deadline, `warn`
+    before it.
 V3  An extension that failed is tried again, several times before the deadline, and its holder is warned meanwhile.
 """
 

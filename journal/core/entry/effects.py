@@ -100,7 +100,7 @@ class Timeout(NamedTuple):
 
 
 class Bury(NamedTuple):
-    """A lease ended and the entry was given up on; `flag` when nobody asked for it. The successor takes its place."""
+    """A lease ended and the entry was given up on; `flag` when no caller asked for it. The successor takes its place."""
 
     old: bytes
     token: int
@@ -135,13 +135,13 @@ class Expire(NamedTuple):
 
 
 class Lower(NamedTuple):
-    """A person lowered a flag."""
+    """An operator lowered a flag."""
 
     name: str
 
 
 class Unbury(NamedTuple):
-    """A buried entry was deleted by a person."""
+    """A buried entry was deleted by an operator."""
 
     name: bytes
     key: UserKey
@@ -164,7 +164,7 @@ class Carry(NamedTuple):
 
 
 class Raise(NamedTuple):
-    """Something that a person must look at: a flag is raised, or raised once more."""
+    """Something that an operator must look at: a flag is raised, or raised once more."""
 
     name: str
     message: str

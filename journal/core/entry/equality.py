@@ -1,5 +1,5 @@
 """
-Whether two values are the same data: what a repeated publication is recognised by.
+Whether two values are the same data. A repeated publication is recognised by it.
 
 S1  Types count: 1 is neither 1.0 nor True, a text is not bytes. The order of a map's keys does not count, and NaN is NaN.
 """

@@ -33,7 +33,7 @@ _CRC = struct.Struct(">I")
 _HEAD = 4 + _ENTRY.size
 _LEASE_HEAD = 4 + _LEASE.size
 ENTRY_HEAD, OWNER_AT, KEY_HIGH_AT, KEY_LOW_AT = _HEAD, _HEAD - 3, _HEAD - 2, _HEAD - 1
-"""Where the owner of an entry begins, and the lengths of owner and key are; for who reads them at each change."""
+"""Where the owner of an entry begins, and the lengths of owner and key are; for code that reads them at each change."""
 _IS_BYTES = 0x8000
 _entry_pack = _ENTRY.pack
 _entry_unpack = _ENTRY.unpack_from
@@ -99,7 +99,7 @@ def pack_data(data: Any) -> bytes:
     try:
         packed: bytes = _packb(data)
         if type(data) not in _PLAIN:
-            # A map with a list as a key packs, but does not unpack: it would be a row that nobody can read.
+            # A map with a list as a key packs, but does not unpack: it would be an unreadable row.
             _unpackb(packed, strict_map_key=False)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError) as e:
         raise Invalid(f"the data is not a msgpack value: {e}") from e
@@ -199,7 +199,7 @@ def decode_entry(primary: bytes, value: bytes) -> Row:
 
 
 def entry_key(value: bytes) -> UserKey:
-    """The key in the bytes of an entry, which a checksum of somebody else's has covered."""
+    """The key in the bytes of an entry. Its checksum is not verified here: another checksum has covered the bytes."""
     start = ENTRY_HEAD + value[OWNER_AT]
     size = value[KEY_HIGH_AT] << 8 | value[KEY_LOW_AT]
     if size & _IS_BYTES:
@@ -208,7 +208,7 @@ def entry_key(value: bytes) -> UserKey:
 
 
 def entry_data(value: bytes) -> Any:
-    """The user data in the bytes of an entry, which a checksum of somebody else's has covered."""
+    """The user data in the bytes of an entry. Its checksum is not verified here: another checksum has covered the bytes."""
     size = value[KEY_HIGH_AT] << 8 | value[KEY_LOW_AT]
     return unpack_data(value[ENTRY_HEAD + value[OWNER_AT] + (size & ~_IS_BYTES) :])
 

@@ -1,11 +1,11 @@
 """
-Keys that nobody has to invent: UUIDs of version 7 (RFC 9562), which sort by the time of their creation.
+Generated keys: UUIDs of version 7 (RFC 9562), which sort by the time of their creation.
 
     bits   48                    4     12        2     62
            Unix time in ms       0111  random a  10    random b
 
 Without version and variant that is one number of 122 bits, `ms << 74 | random`, and its order is the order of the text. This
-module knows how one number follows another; where chance and time come from is `journal.roles.fresh_keys`'s business.
+module computes the next number from the last one; `journal.roles.fresh_keys` supplies the random bits and the time.
 
 U1  Whatever follows is greater: within one millisecond, and when the clock has been set back. It then counts on from the last
     one, by a random step, and where a millisecond is used up it takes from the next.
@@ -20,7 +20,7 @@ import re
 from journal.errors import Invalid
 
 RANDOM_BYTES = 10
-"""How much chance one key takes."""
+"""How many random bytes one key takes."""
 
 _RANDOM_BITS = 74
 _LOW_BITS = 62

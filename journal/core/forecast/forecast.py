@@ -7,8 +7,8 @@ The load ahead: how many entries fall due in each of the coming steps, by priori
 
 O1  A step holds the entries whose process date is after its start and not after its end: they are due when it ends. Overdue is
     what is due now (process date <= now), later what comes after the last step. Every entry is counted once.
-O2  Spikes and hints look at waiting entries only. What is processing is in somebody's hands; if its lease is lost it
-    comes back, and nobody can foresee that.
+O2  Spikes and hints count waiting entries only. What is processing is leased to a consumer; if its lease is lost it comes
+    back, which cannot be predicted.
 O3  A forecast is a frozen value: it says what was known at `now`.
 """
 
@@ -29,7 +29,7 @@ from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.errors import Invalid
 
 STEPS_MAX = 10_000
-"""A week of minutes. More steps than that are read by nobody."""
+"""A week of minutes. A longer forecast has no practical reader."""
 STATUSES = ("W", "P")
 
 
@@ -49,7 +49,7 @@ class Load:
 
     @property
     def waiting(self) -> int:
-        """Those that nobody works on."""
+        """Those that are under no lease."""
         return self.by_status["W"]
 
     @property
@@ -66,7 +66,7 @@ class Load:
         return {s: sum(n for (_, status), n in self.counts.items() if status == s) for s in STATUSES}
 
     def to_dict(self) -> dict[str, Any]:
-        """For whoever wants JSON."""
+        """The same as a dict that JSON can hold."""
         return {
             "start": self.start,
             "end": self.end,
@@ -121,7 +121,7 @@ class Forecast:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For whoever wants JSON."""
+        """The same as a dict that JSON can hold."""
         return {
             "now": self.now,
             "step_ms": self.step_ms,

@@ -2,12 +2,12 @@
 How many consumers the coming load takes, and when to have them.
 
 The model is a vessel: what is overdue is in it, what falls due in a step flows in evenly over the step, and each consumer takes
-out `rate` entries a second. Work is taken by date, whoever has it; what is under a lease now is not counted, it is in good hands.
+out `rate` entries a second. Work is taken by date, by any consumer; what is under a lease now is not counted: a consumer has it.
 
 C1  A step needs as many consumers as finish within it what falls due in it. With `late` an entry may wait that long: each
     step's entries, and what is overdue now, are then spread evenly over the steps up to `late` after theirs.
 C2  The plan has, at each time, what the coming `lead` (the time a consumer takes to start; at least one step) needs at most:
-    consumers are asked for in advance, and nobody is sent home for a single quiet step.
+    consumers are requested in advance, and no consumer is removed for a single quiet step.
 C3  What is left at the end of each step, and when the vessel is empty for the first time, is reckoned with the consumers that
     there are now.
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from journal.errors import Invalid
 
 _EXACT = 1e-9
-"""Sums of thirds are not to cost a consumer."""
+"""Tolerance, so that the rounding of floats does not add a consumer."""
 
 
 class Need(NamedTuple):

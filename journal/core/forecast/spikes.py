@@ -10,7 +10,7 @@ second one. A step is a spike when its count is more than
 - 1.4826 × MAD is the standard deviation, where counts scatter as they mostly do;
 - √usual is how much counts of independent events scatter by chance alone: in a flat horizon (MAD 0) 101 after many 100 is
   nothing;
-- and at least `minimum`, since three entries where there are none otherwise are no reason to wake anybody.
+- and at least `minimum`, since three entries where there are none otherwise are no reason for an alarm.
 
 P1  Steps that follow one another are one spike.
 P2  When half of the steps or more are high, that is the usual load and no spike: how many consumers it takes is answered by

@@ -2,19 +2,19 @@
 Load blocks and part files: rows on their way into a journal, as bytes. The format first (all big-endian):
 
     block   "JLB1" | crc u32 of what follows | msgpack [keys, data, priority, process date, insertion date, expiration, owner]
-            or a ready block (core.readyblocks)
+            or a ready block (journal.core.loads.sealed_blocks)
     part    "JLP2" | (length u32 | block) … | 0 u32 | rows u64 | seal 32 | crc u32 of all bytes before it
 
 A block has columns, not rows: `data` is an array of packed msgpack values, one for each row; every other column is an array
 with a value for each row, or one value that all rows have. A key is a text, bytes, or nil (a schema forms it); dates are
-milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is nobody.
+milliseconds or nil (the journal's now); expiration 0 is never; the owner "" is no owner.
 
 K1  A decoder is total: any bytes give a block or Invalid. A block that was cut, or changed, is Invalid and never fewer rows.
 K2  A part is whole when its end is there: its number of rows and a checksum over all of it.
-K3  What a row may be is said where it is loaded; here a wrong value is a value like any other.
-K4  The seal says who made a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that those who
-    make a load share; zeros in a part of others. Whoever has the key knows by it that the rows were checked when they were made.
-    It is no protection from one who can write to the directory of the load, as the checksum is none.
+K3  Rows are validated where they are loaded, not here; here a wrong value is a value like any other.
+K4  The seal proves the origin of a part: an HMAC (SHA-256) of its number of rows and of the checksum so far, under a key that the
+    processes of a load share; zeros in any other part. A valid seal proves that the rows were checked when they were made. It is no
+    protection from a process that can write to the directory of the load, as the checksum is none.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def columns_in(pieces: Iterable[bytes], name: str) -> Iterator[Columns]:
 
 
 class _Pieces:
-    """Bytes that come in pieces, taken in others."""
+    """Bytes that arrive in pieces, read in pieces of other sizes."""
 
     def __init__(self, pieces: Iterable[bytes], name: str) -> None:
         self.crc = 0

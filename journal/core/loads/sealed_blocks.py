@@ -4,16 +4,16 @@ Ready blocks: rows of a load as they will stand in its record, made where the ro
     block   "JLR2" | crc u32 of what follows | rows u32 | marks u8 | header u8 | primary keys, 34 bytes each
             | lengths u32 of the rows | places u32 | rows
     row     c6 | length u32 of what follows | c4 22 | primary key 34 | msgpack header of bytes, 2, 3 or 5 bytes long as `header` says
-            | entry (core.rows)
+            | entry (journal.core.entry.rows)
 
 Rows are in the order of their priorities and process dates, and as they were given where these are the same; `places` says
 which of those that were given each of them is. An entry lacks what only the load knows: `at` is 0, and the turn in the
 primary key; with the mark BY_LOAD the insertion and the accepted date are 0, and with DUE_NOW the process date
-in the primary key as well. Its checksum is right for these zeros, so whoever fills them in can correct it without a look at the rest.
+in the primary key as well. Its checksum is right for these zeros, so code that fills them in can correct it without reading the rest.
 
 Y1  A decoder is total: any bytes give rows or Invalid. What `ready_columns` gives is what a plain block (blocks) would have
-    said of the same rows: hashes and checksums are not believed, whoever loads the rows makes them anew.
-Y2  Who believes them as they are must know who made them: that is what the seal of a part is for (blocks K4).
+    said of the same rows: hashes and checksums are not trusted, the loader computes them again.
+Y2  A loader that trusts them as they are must know where they come from: the seal of a part proves that (blocks K4).
 """
 
 from __future__ import annotations

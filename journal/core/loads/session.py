@@ -1,9 +1,9 @@
 """
-Loads that come in parts from many hands: what each of them holds, wherever the store is.
+Loads whose parts are written by many processes: the objects that each process holds, wherever the store is.
 
-One who has the journal begins a load and hands its id out; each of the others opens parts of it by name and writes blocks; the
-first one commits the parts that count. Where the bytes go is told by who makes these: to a file beside the store, or to its
-daemon.
+The process that has the journal begins a load and hands out its id; every other process opens parts of it by name and writes
+blocks; the first process commits the parts that count. The code that makes these objects decides where the bytes go: to a file
+beside the store, or to its daemon.
 
 T1  A part is sent in pieces, each with the place where it begins, so a piece that is sent twice is one.
 T2  A part counts when it was closed, and only if the commit names it.
@@ -96,7 +96,7 @@ class LoadPart:
         return self._result
 
     def copy(self, pieces: Iterable[bytes]) -> None:
-        """Take the bytes of a part file in place of blocks; whoever reads them says whether they are one."""
+        """Take the bytes of a part file in place of blocks; the reader of the part checks whether they are one."""
         self._is_over = True
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -131,7 +131,7 @@ class LoadPart:
 
 class LoadSession:
     """
-    A load that was begun. Its id is all that others need to add parts.
+    A load that was begun. Its id is all that another process needs to add parts.
 
     A context manager: left without a commit, the load is given up.
     """

@@ -3,12 +3,12 @@ Which changes must last when a log is compacted: the last of each key, and the l
 
 A log is walked from its newest change to its oldest. A change is kept when nothing newer was seen of its key; and when
 all that was seen is claims and the like, which leave the data as it is, it is kept if it decides the data. So a follower
-who begins with a compacted log ends with the same data of each key as one who saw everything (events N2).
+that begins with a compacted log ends with the same data of each key as one that saw everything (events N2).
 
 D1  Of each key at least the last change and the last one that decides its data are kept. Whenever in doubt, more is.
-D2  A key belongs to a namespace. Two keys are told apart by 16 bytes of a keyed hash whose secret nobody knows before:
+D2  A key belongs to a namespace. Two keys are told apart by 16 bytes of a keyed hash whose secret is not known in advance:
     unlike murmurs these cannot be made to collide.
-D3  At most `keys_max` keys are known, in about 34 bytes each; of others every change is kept.
+D3  At most `keys_max` keys are known, in about 34 bytes each; of all other keys every change is kept.
 D4  What is done to a flag is a change of that flag. Carried rows and skips are no change of any key: they never stay.
 """
 

@@ -2,8 +2,8 @@
 A cursor: a place in a journal's log, `(order, offset)`.
 
 order is the generation (from 1), offset the change within its log (from 0; -1 is before the first). The text is
-`001-%04x-%018d`, with `-1` for before-first; cursors sort as their pairs do. That a cursor at the end of a closed
-generation is the same place as the beginning of the next one is known to `journal.core.log.cursor_math`, not here.
+`001-%04x-%018d`, with `-1` for before-first; cursors sort as their pairs do. A cursor at the end of a closed
+generation is the same place as the beginning of the next one; `journal.core.log.cursor_math` handles that, not this module.
 
 K1  `parse(str(cursor)) == cursor` for every cursor that a log can have, and one cursor has one text, up to the case of
     its hexadecimal digits. The old forms (a bare number of at most 18 digits, BEGIN) are read and never written.

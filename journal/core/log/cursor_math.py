@@ -18,7 +18,7 @@ P3  -1 <= last, 0 <= oldest <= last + 1.
 
 What is promised of the results:
 P4  A cursor that is returned is rolled forward: of all cursors of its place it is the latest, so the change that comes
-    next, if any, is in its own generation. Who shifts by nothing gets what was given.
+    next, if any, is in its own generation. A shift by 0 returns the given cursor.
 P5  Reading from `oldest` on meets no change that is gone.
 """
 

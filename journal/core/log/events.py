@@ -7,9 +7,9 @@ a journal with `log_old`); in all other cases they are None, and `has_data` and 
 
 N1  A record gives exactly as many events as it has changes, in the order of their offsets; a skip, which stands for
     changes that compaction took out, gives none.
-N2  `op` tells what became of the key's entry: whoever stores the data of each "insert" and "update" that has data, and
+N2  `op` tells what became of the key's entry: a follower that stores the data of each "insert" and "update" that has data, and
     removes the key at each "delete", holds the last accepted data of every key that has an entry. A finished entry
-    whose successor takes its place is therefore an "update"; what a person does to a flag or to a buried entry is a
+    whose successor takes its place is therefore an "update"; what an operator does to a flag or to a buried entry is a
     "command".
 N3  An event of a version that is not known is an error, never a skipped change.
 N4  An event holds the bytes of its record and decodes what it is asked for, each time: most followers look at a few
@@ -214,7 +214,7 @@ class Event(tuple[Any, ...]):
 
     @property
     def consumer(self) -> str | None:
-        """Who claimed."""
+        """The name of the consumer that claimed."""
         consumer: str | None = self[6].consumer
         return consumer
 

@@ -9,7 +9,7 @@ one small put, which are
 
 and leaves those of a large one and of a group to msgpack.
 
-W1  A record is believed when its offset is the one that must come next and its checksum is right.
+W1  A record is accepted when its offset is the one that must come next and its checksum is right.
 W2  The reading ends before what is not of this kind, or not certainly: the caller has `decode`, which knows all records. How long
     primary keys are is looked at once: those of a log of the former format are shorter.
 W3  Events are made when they are asked for: until then there are only bytes, which the garbage collector does not visit.

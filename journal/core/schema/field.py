@@ -2,7 +2,7 @@
 A field of a schema: its name, its type, whether it must be given, and what stands in its place otherwise.
 
 F1  A required field has no default: it could never apply.
-F2  A default is kept packed. Nobody can change it, and each entry gets its own copy.
+F2  A default is kept packed: it is immutable, and each entry gets its own copy.
 F3  A default passes the check of its field's type.
 """
 

@@ -1,7 +1,7 @@
 """
 A schema: the fields that the data of an entry has, and which of them form its key.
 
-It is a value: it knows nothing of stores. As a map (for the catalog, and what TOML and XML are turned into first):
+It is a value, independent of stores. As a map (for the catalog, and what TOML and XML are turned into first):
 
     {"v": 1, "name": text or nil, "key": [field, …] or nil,
      "fields": [{"name": text, "type": text, "required": bool, "default": value}, …]}        the last two may be missing

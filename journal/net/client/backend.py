@@ -71,7 +71,7 @@ class RemoteGround:
         self._seen = place.news  # what is told from now on is news (G1)
 
     def rouse(self, note: Callable[[], None]) -> None:
-        """Wakes all who work on this journal over this connection."""
+        """Wakes all workers of this journal on this connection."""
         note()
         if self._place is not None:
             self._place.tell()
@@ -110,5 +110,5 @@ class RemoteGround:
         return self._ear.heart.clocks.statistics()
 
     def close(self, peer: str) -> None:
-        """Nobody sleeps here any more."""
+        """Leave the place where workers of this journal sleep."""
         self._leaving.close()

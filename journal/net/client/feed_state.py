@@ -39,7 +39,7 @@ END = End()
 
 
 class Followed:
-    """See the module. One thread at a time iterates; whoever acknowledges holds a lock."""
+    """See the module. One thread at a time iterates; a thread that acknowledges holds a lock."""
 
     def __init__(
         self,
@@ -212,5 +212,5 @@ class Followed:
                 )
 
     def closed(self) -> StoreClosed:
-        """The error of who uses a feed that is closed."""
+        """The error for the use of a closed feed."""
         return StoreClosed(f"the feed of consumer {self.consumer!r} is closed: open it again")

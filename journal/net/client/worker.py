@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from journal.net.client.journal import RemoteJournal
 
 GRACE_MS = 100
-"""For the datagram about an entry whose date is known: who hears of it in time does not ask twice."""
+"""For the datagram about an entry whose date is known: a worker that receives it in time does not claim twice."""
 
 
 def work(journal: RemoteJournal, ear: Ear, claim: Call[Claimed], stop: Event | None) -> Iterator[RemoteLease]:
@@ -71,5 +71,5 @@ class _Nap:
         return max(1, at - now) / 1000
 
     def missed(self) -> None:
-        """There was work that nobody had told of (W2)."""
+        """There was work that no datagram had announced (W2)."""
         self._poll.lost()

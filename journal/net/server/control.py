@@ -34,7 +34,7 @@ class Controls:
         self._server = server
         self._since = server.store._time.now()
         self._reporting: dict[Peer, str] = {}
-        """Who tells us of its clock, and under which name."""
+        """The peers that report their clock, and the name of each."""
         self._names: Counter[str] = Counter()
         """How many of them there are under each."""
         self._news: dict[str, str] = {}

@@ -109,5 +109,5 @@ class Poll:
         return at if next_due is None else max(now, min(at, next_due))
 
     def lost(self) -> None:
-        """A datagram was lost, or there was work that nobody had told of: ask more often again."""
+        """A datagram was lost, or there was work that no datagram had announced: poll more often again."""
         self._delay_ms = self._first_ms

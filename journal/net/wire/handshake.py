@@ -4,7 +4,7 @@ The hellos of both sides: versions, nonces, and what each tells of itself.
     client   {agent, nonce, session, proves}
     daemon   {agent, server, epoch, nonce, needs_proof, frame_bytes_max, in_flight_max, idle_ms}
 
-H1  A hello that is accepted has everything that is read later: nobody looks for an option twice.
+H1  A hello that is accepted has everything that is read later: options are checked once.
 """
 
 from __future__ import annotations

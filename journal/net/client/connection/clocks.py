@@ -15,7 +15,7 @@ from journal.shield import shielded
 @shielded
 class Clocks:
     """
-    How far the daemon's clock is from ours, and how it goes by our steady clock, which nobody sets. Times are in milliseconds. Safe to
+    How far the daemon's clock is from ours, and how it runs by our steady clock, which is never set. Times are in milliseconds. Safe to
     use from many threads.
     """
 

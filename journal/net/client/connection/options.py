@@ -1,4 +1,4 @@
-"""How a client behaves: who it is, how long it waits, how it comes back. One frozen object, checked once."""
+"""The options of a client: identity, timeouts, reconnection. One frozen object, checked once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from journal.net.wire.message import PLACE, checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
     """
-    When to try to connect again: after `first`, then after twice as long each time, up to `most`; each wait is shortened by chance,
-    so that many clients do not come back together. After `total` without a daemon those who wait are told.
+    When to try to connect again: after `first`, then after twice as long each time, up to `most`; each wait is shortened at random,
+    so that many clients do not reconnect together. After `total` without a daemon waiting calls fail.
     """
 
     first: DurationLike = "50ms"
@@ -47,7 +47,7 @@ class Backoff:
 
 
 TOTAL_MS_MAX = 90_000
-"""Less than the time for which a daemon keeps a session (journal.net.wire.sessions): who comes back later is not known any more."""
+"""Less than the time for which a daemon keeps a session (journal.net.wire.sessions): after that a session is lost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

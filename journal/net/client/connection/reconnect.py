@@ -25,7 +25,7 @@ class Comeback:
         self._lost_at: int | None = None
 
     def begin(self, now: int) -> None:
-        """Somebody wants a connection, and there is none."""
+        """A caller needs a connection, and there is none."""
         if self._lost_at is None:
             self._lost_at = now
 
@@ -58,7 +58,7 @@ class Comeback:
         return False
 
     def forget(self) -> None:
-        """Who wants a connection now begins anew."""
+        """Reset the attempts: the next caller that needs a connection begins anew."""
         self._attempts = self.at = 0
         self._lost_at = None
 

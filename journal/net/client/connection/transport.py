@@ -21,11 +21,11 @@ CONNECT_S = 10.0
 
 
 class Insecure(Exception):
-    """Nobody can be sure who is at the other end, or who reads along."""
+    """The peer cannot be authenticated, or the connection could be read by a third party."""
 
 
 def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
-    """A connected wire; OSError when nobody answers, Insecure when it must not be used."""
+    """A connected wire; OSError when there is no answer, Insecure when it must not be used."""
     seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
     connected = connected_to(address, seconds)
     try:

@@ -1,7 +1,7 @@
 """
-Who waits for something of a connection: for the answer to a request, for room to ask, for what is pushed.
+Waiters of a connection: for the answer to a request, for room to send one, for pushed items.
 
-All of them are told with `end`, once, under the lock of the link.
+Each of them is ended with `end`, once, under the lock of the link.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Waiter:
     is_reader = False
     """Whether it reads for all."""
     is_near = False
-    """Whether it gives up soon: who reads for it must not wait for long."""
+    """Whether it gives up soon: the thread that reads for it must not wait for long."""
     lock: Any = None
-    """Held until there is news; only who does not read has one."""
+    """Held until there is news; only threads that do not read have one."""
     result: Any = None
     error: JournalError | None = None
     undo: Undo | None = None
@@ -67,7 +67,7 @@ class Posted:
 
 
 class Inbox:
-    """What a subscription has pushed and nobody has taken yet."""
+    """What a subscription has pushed and no thread has taken yet."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -88,7 +88,7 @@ class Inbox:
         self.wake()
 
     def wake(self) -> None:
-        """Have those who wait look."""
+        """Wake the threads that wait for it."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter.end()

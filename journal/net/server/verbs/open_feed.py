@@ -67,7 +67,7 @@ class OpenFeed:
         self._feed = feed
         blank = served.p.generations.blank
         self.blank: dict[str, Any] | None = None if blank is None else dict(blank)
-        """None for each field of the journal's schemas, for who reads the events."""
+        """None for each field of the journal's schemas, for readers of the events."""
 
     def on_news(self, callback: Callable[[], None]) -> None:
         """Call back when there may be more, now for the first time; on any thread, under locks: it must be done in a moment."""

@@ -1,8 +1,8 @@
 """
 Entries that no frame can hold, of one journal: the program that has the store can put them, and it alone can claim them.
 
-G1  They wait where they are, in their place in the order of work. Who claims over the wire gets what comes behind them.
-G2  People are told, once of each: with a line in the log, and the flag TOO_LARGE.
+G1  They wait where they are, in their place in the order of work. A claim over the wire gets what comes behind them.
+G2  Each is reported to the operator once: with a line in the log, and the flag TOO_LARGE.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Large:
         self._news: list[tuple[UserKey, int]] = []
 
     def is_new(self, primary: bytes) -> bool:
-        """Whether nobody was told of the entry at this primary key."""
+        """Whether the entry at this primary key has not been reported."""
         return primary not in self._told
 
     def noted(self, primary: bytes, key: UserKey, size: int) -> None:

@@ -116,7 +116,7 @@ class RemoteJournal(RemoteLog):
         """
         All entries as they are now, copied by the daemon, to be read in parts by many processes while the journal goes on.
 
-        The daemon keeps the copy in its store until the snapshot is closed, or has not been read for five minutes;
+        The daemon keeps the copy in its store until the snapshot is closed, or until five minutes after it was last read;
         `directory` is for programs that open a store themselves, and has no effect here.
         """
         return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))

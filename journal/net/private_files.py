@@ -34,7 +34,7 @@ def read_private(path: Path, what: str, *, bytes_max: int, owners: tuple[int, ..
 
 
 def check_private(path: Path, what: str, found: os.stat_result, owners: tuple[int, ...]) -> None:
-    """Refuse what is no regular file of these users, or what others may read or write (V2)."""
+    """Refuse what is no regular file of these users, or what other users may read or write (V2)."""
     if not stat.S_ISREG(found.st_mode):
         raise Invalid(f"{what} {path} is not a regular file")
     if found.st_uid not in owners:

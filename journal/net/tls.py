@@ -45,7 +45,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 def client_context(
     *, ca: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """A client's context; without `ca` the system's authorities are believed."""
+    """A client's context; without `ca` the system's authorities are trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the name (Y1)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca is not None:

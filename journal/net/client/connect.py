@@ -49,7 +49,7 @@ def connect(
     timeout    how long a call waits for its answer; None: as long as the daemon is there
     wait       how long to wait here for a daemon that is not there yet
     poll       work() asks for work when the daemon says that there is some, and at least this often without a word from it
-    backoff    how to come back after the connection was lost
+    backoff    how to reconnect after the connection was lost
     tls        for tls://; None: the system's certificates
     """
     options = options_of(

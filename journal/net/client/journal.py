@@ -281,5 +281,5 @@ class RemoteJournal(RemoteLog):
         return RemoteGround(self, self._ear)
 
     def wake(self) -> None:
-        """Have sleeping workers of this connection look around, e.g. after their `stop` was set."""
+        """Wake sleeping workers of this connection, e.g. after their `stop` was set."""
         self._ear.tell(self.name)

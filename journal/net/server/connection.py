@@ -2,7 +2,7 @@
 One connection of the daemon: a socket, and the protocol's state of it.
 
 N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_connection D2). Requests that
-    came with others, before that was known, are made when there is room for their answers.
+    came in the same read, before that was known, are made when there is room for their answers.
 N2  A peer has one timer, which is looked at again when it fires: an event costs no timer of its own.
 N3  An unexpected error ends this connection, and is logged: a socket that stayed ready because of it would starve the other connections.
 N4  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its successor.
@@ -107,7 +107,7 @@ class Peer:
         return True
 
     def _read(self) -> None:
-        """Take what has come. Of TLS a part may be in the library, where no readiness tells of it: until there is none."""
+        """Take what has come. TLS may hold a part in the library, where poll does not show it: read until there is none."""
         now = monotonic_ns() // 1_000_000
         connection = self.connection
         while not self.is_closed and connection.wants_bytes:

@@ -71,7 +71,7 @@ class Hub:
         self.on_answer: Callable[[Peer, str, str, dict[str, Any], bool], None] | None = None
         """Called with the answers of consumers about their leases, while there are subscriptions."""
         self.on_drain: list[Callable[[Peer], None]] = []
-        """Told when a peer takes again what it did not take."""
+        """Called when a peer that was full takes bytes again."""
         self.on_end: list[Callable[[Peer], None]] = []
         self.on_empty: Callable[[], None] = lambda: None
         self.requests = 0
@@ -79,7 +79,7 @@ class Hub:
         self.accepted = 0
         self._workers = Workers(WORKERS, "journal-daemon-worker")
         self._waits: dict[Pipeline, int] = {}
-        """What the engine wants to have waited for, of the request that is being made."""
+        """By log: the offset that must be durable before the current request is answered."""
         self._touched: dict[Peer, None] = {}
         """Peers with answers to send when the round is over."""
         loop.after_round.append(self._send_answers)
@@ -160,7 +160,7 @@ class Hub:
         return self.later(peer, number, command.name, make, unsent=self._unsent(command.name, name))
 
     def settle(self, answer: Answer) -> None:
-        """Call back when all that the engine wants to have waited for is durable."""
+        """Call back when every offset that the request rests on is durable."""
         waits = self._waits
         pipeline, offset = waits.popitem()
         while waits:  # it rests on several logs: one after the other

@@ -124,7 +124,7 @@ class Watching:
         )
         for each in served:
             if self._end_of(each) is None:
-                self.look_soon(self.watch(each))  # what is due already is told at once
+                self.look_soon(self.watch(each))  # what is due already is reported at once
         return listener.reply()
 
     def _unlisten(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
@@ -164,7 +164,7 @@ class Watching:
                 self._unwatch(watched)
 
     def forget(self, watched: Watched, user: Callable[[int], bool]) -> None:
-        """A user wants to hear no more."""
+        """Remove a user."""
         if user in watched.users:
             watched.users.remove(user)
         self._tidy()

@@ -85,7 +85,7 @@ class Settling:
                 self._threads.append(begin(thread))
                 self._lanes.append(lane)
             except StoreFull as e:
-                log.warning("settling_without_thread error=%s", e)  # the others do it, or this one (begin)
+                log.warning("settling_without_thread error=%s", e)  # the other lanes do it, or this thread (begin)
         return self._lanes[len(self._lines) % len(self._lanes)] if self._lanes else None
 
     def begin(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.daemon")
 
 BATCH = 256
-"""Events that are read at once, before others have their turn."""
+"""Events that are read at once, before other feeds have their turn."""
 
 
 class _Feed:

@@ -3,7 +3,7 @@ Push: leases that are delivered over the stream as entries fall due, to consumer
 
     SUBSCRIBE ─► the consumer's own active leases first ─► whatever falls due, as long as there is credit ─► UNSUBSCRIBE, the end
 
-P1  Nothing is claimed without credit, or for a consumer that is silent (journal.core.consumer.health): its entries go to others.
+P1  Nothing is claimed without credit, or for a consumer that is silent (journal.core.consumer.health): its entries go to other consumers.
 P2  What is claimed is pushed, or given back at once when its connection has ended meanwhile. A lease that was pushed stays its consumer's
     until it ends: one that comes again under its name gets it first.
 P3  Entries are dealt in turn, TURN at a time: a fast consumer cannot take everything.
@@ -148,7 +148,7 @@ class Pushing:
             del self._turns[watched]
             self._watching.forget(watched, self._users.pop(watched))
         else:
-            self._watching.look_soon(watched)  # others may take what it could not
+            self._watching.look_soon(watched)  # other consumers may take what it could not
         if not self.count:
             self._hub.on_answer = None
 

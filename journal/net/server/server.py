@@ -53,7 +53,7 @@ from journal.threads import begin
 log = logging.getLogger("journal.daemon")
 
 ACCEPTS = 64
-"""Connections that are accepted at once, before others have their turn."""
+"""Connections that are accepted at once, before other sockets have their turn."""
 PAUSE_S = 1.0
 """When the system has no file descriptor left for another connection."""
 STOP_S = 30.0
@@ -189,7 +189,7 @@ class Server:
         self.loop.call(partial(self.watching.declared, name))
 
     def abandon_after_fork(self) -> None:
-        """In a forked child: let go of what is the parent's, and change nothing of it."""
+        """In a forked child: close what belongs to the parent, and change nothing of it."""
         for listening in self._listening:
             listening.close()
         for peer in self.hub.peers.values():

@@ -3,7 +3,7 @@ LISTEN, the daemon's part: which clients listen for entries that fall due, and w
 
     <work:pages DUE cookie=5f0c…;due=3;listener=7;next=1700000005000;sequence=12
 
-The engine tells when the next entry of a journal falls due (`schedule`), and how many are (`due`). The one timer of the daemon sleeps
+The caller reports when the next entry of a journal falls due (`schedule`), and how many are due (`due`). The one timer of the daemon sleeps
 until `deadline`; then `overdue` names the journals to ask the engine about, and `take` gives the datagrams to send.
 
 L1  A datagram is a hint: it says that there is work, never what work. Losing one costs time, never work
@@ -98,7 +98,7 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are told as they are."""
+    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are sent as they are."""
 
     def __init__(self, server: str, *, listeners_max: int = LISTENERS_MAX, gap_ms: int = GAP_MS) -> None:
         self._server = server
@@ -111,11 +111,11 @@ class Listeners:
         self._expire_at: int | None = None
         """No lease ends before."""
         self._next: dict[str, int] = {}
-        """When the next entry of a journal falls due, as far as the engine told."""
+        """When the next entry of a journal falls due, by the last report."""
         self._known: dict[str, tuple[int, int | None]] = {}
         """How many are due and when the next one is, by the last report."""
         self._later: list[tuple[int, int, str]] = []
-        """When which listener is to be told about which journal (L3)."""
+        """Datagrams that wait for the end of a gap: when, to which listener, about which journal (L3)."""
         self._ready: list[Datagram] = []
 
     # -- listeners ----------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Listeners:
         return listener
 
     def remove(self, number: int, holder: object) -> bool:
-        """A listener wants no more; False when there is none."""
+        """Remove a listener; False when there is none."""
         listener = self._listeners.get(number)
         if listener is None or listener.holder is not holder:
             return False
@@ -203,7 +203,7 @@ class Listeners:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    # -- what the engine tells ----------------------------------------------------------------------------------------
+    # -- reports of the engine ----------------------------------------------------------------------------------------
 
     def schedule(self, journal: str, next_due: int | None) -> None:
         """The next entry of a journal that is not due yet falls due then; None: there is none."""

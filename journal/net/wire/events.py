@@ -1,5 +1,5 @@
 """
-What a connection tells the program around it. Frozen values: they say what has happened, the program decides.
+Events of a connection, for the program around it. Frozen values: they say what has happened, the program decides.
 """
 
 from __future__ import annotations

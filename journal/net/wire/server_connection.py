@@ -10,7 +10,7 @@ D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent
     says so: a client that never reads stops itself and no other client.
 D3  A client whose identity is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
 D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
-D5  While an answer takes long, the client hears from time to time that the daemon is there; an idle connection costs no wake-up.
+D5  While an answer takes long, the daemon sends `alive` from time to time; an idle connection costs no wake-up.
 D6  What is pushed never exceeds the credit, but for the item that ends a subscription, and never comes before the reply that names it.
 """
 
@@ -48,7 +48,7 @@ _OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY", "LEASES", "SUBSCRIBE"
 
 
 class ServerConnection(Answering):
-    """One connection of a daemon. One thread at a time, with all others that have the same sessions."""
+    """One connection of a daemon. One thread at a time uses it and all other connections that share its sessions."""
 
     def __init__(
         self, daemon: Daemon, *, nonce: bytes, now: int, grant: Grant | None = None, limits: Limits = DEFAULT

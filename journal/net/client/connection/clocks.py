@@ -29,7 +29,7 @@ class Clocks:
         """The daemon's clock minus our steady one."""
 
     def ping(self, now: int) -> Call[tuple[int, int]]:
-        """The next PING, which tells what the last one has shown."""
+        """The next PING, which carries the result of the last one."""
         last = self._last
         if last is None:
             return operations.ping(sent=now)

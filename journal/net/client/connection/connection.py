@@ -178,7 +178,7 @@ class Shared:
     # -- waiting ------------------------------------------------------------------------------------------------------
 
     def _sit(self, waiter: Waiter) -> None:
-        """Under the lock: it reads, or others tell it (J2)."""
+        """Under the lock: the waiter becomes the reader, or waits for the reader (J2)."""
         if self._has_reader:
             waiter.sit()
             self._followers[waiter] = None
@@ -186,7 +186,7 @@ class Shared:
             self._has_reader = waiter.is_reader = True
 
     def _wait(self, waiter: Waiter) -> None:
-        """Until it is told."""
+        """Wait until it has ended."""
         try:
             while not waiter.is_done:
                 if waiter.is_reader:
@@ -388,7 +388,7 @@ class Shared:
             self._flush(now)
 
     def _missed(self, error: BaseException | None, now: int) -> None:
-        """Under the lock: an attempt was in vain; there is another one, or all are told (J3)."""
+        """Under the lock: an attempt failed; there is another one, or all waits end (J3)."""
         if not self._comeback.missed(error, now, random.random()):
             reason = self._comeback.reason
             self._give_up(reason, Busy(reason) if isinstance(error, Busy) else None)

@@ -93,7 +93,7 @@ class Listening:
             raise
 
     def look(self) -> None:
-        """Have the thread look around."""
+        """Wake the thread, to check its state."""
         try:
             self._waker.send(b".")
         except OSError:

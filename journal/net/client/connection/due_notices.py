@@ -28,7 +28,7 @@ class Place:
 
     def __init__(self) -> None:
         self.news = 0
-        """How often something was told."""
+        """The number of notices so far."""
         self.users = 0
         self._told = threading.Condition(threading.Lock())
 
@@ -111,7 +111,7 @@ class Ear:
             return self._keys.setdefault(journal, Key())
 
     def poll(self) -> Poll:
-        """When a worker asks without having been told."""
+        """When a worker claims without a notice."""
         most_ms = self.heart.link.options.poll_ms
         return Poll(first_ms=min(1000, most_ms), most_ms=most_ms)
 

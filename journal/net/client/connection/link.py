@@ -104,7 +104,7 @@ class Link(Shared):
     def post(
         self, call: Call[Any], then: Callable[[Any, JournalError | None], None], inbox: Inbox | None = None
     ) -> None:
-        """Ask, and do not wait for the answer. `then` is told it, under the lock: it must not ask."""
+        """Send a request, and do not wait for the answer. `then` is called with it, under the lock: it must send no request."""
         with self._lock:
             if self._trouble is not None:
                 raise self._trouble

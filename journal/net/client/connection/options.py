@@ -41,7 +41,7 @@ class Backoff:
             )
 
     def wait_ms(self, attempt: int, chance: float) -> int:
-        """How long to wait after so many attempts in vain; `chance` is a random number from 0 to 1."""
+        """How long to wait after so many failed attempts; `chance` is a random number from 0 to 1."""
         wait = min(self.first_ms << min(attempt, 30), self.most_ms)
         return max(1, int(wait * (1 - self.jitter * chance)))
 
@@ -52,7 +52,7 @@ TOTAL_MS_MAX = 90_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What a client was told."""
+    """The options of a client, checked."""
 
     identity: str = ""
     secret: bytes | None = None
@@ -62,7 +62,7 @@ class Options:
     poll_ms: int = 30_000
     backoff: Backoff = field(default_factory=Backoff)
     tls: ssl.SSLContext | None = None
-    """None: the system's authorities are believed."""
+    """None: the system's authorities are trusted."""
     limits: Limits = DEFAULT
 
 

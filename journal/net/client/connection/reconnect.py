@@ -35,7 +35,7 @@ class Comeback:
         self.forget()
 
     def missed(self, error: BaseException | None, now: int, chance: float) -> bool:
-        """An attempt was in vain; whether there is another one, at `at`. `chance` is a random number from 0 to 1."""
+        """An attempt failed; whether there is another one, at `at`. `chance` is a random number from 0 to 1."""
         self.begin(now)
         assert self._lost_at is not None
         wait = self._backoff.wait_ms(self._attempts, chance)

@@ -1,7 +1,7 @@
 """
 TLS around the socket of a client.
 
-The bytes go through memory, not through an ssl.SSLSocket: one thread receives while others send, which OpenSSL allows for no connection.
+The bytes go through memory, not through an ssl.SSLSocket: one thread receives while other threads send, which OpenSSL does not allow.
 The receiving thread takes raw bytes from the socket; they are decrypted under the same lock under which outgoing bytes are encrypted.
 
 T1  The daemon's certificate is checked, and that it is for the requested name or address, before a byte of the protocol is sent.
@@ -65,7 +65,7 @@ class TlsWire(Wire):
             if not said:
                 return None
         except ssl.SSLError:
-            pass  # an end, or bytes that are no TLS: nothing more can be believed
+            pass  # an end, or bytes that are no TLS: nothing after them can be trusted
         finally:
             if self._out.pending:
                 self.rest += self._out.read()

@@ -1,8 +1,8 @@
 """
 Making a connection: to a Unix socket, over TCP, with TLS.
 
-O1  What is said in plain goes to this machine alone: TCP without TLS to anywhere else is refused.
-O2  A daemon whose certificate is not believed gets nothing said, and trying again would come to the same.
+O1  Plaintext stays on this machine: TCP without TLS to any other host is refused.
+O2  Nothing is sent to a daemon whose certificate is not trusted, and it is not tried again: the result would be the same.
 """
 
 from __future__ import annotations

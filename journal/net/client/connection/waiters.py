@@ -35,19 +35,19 @@ class Waiter:
         """When it gives up."""
 
     def sit(self) -> None:
-        """Wait for others to tell."""
+        """Prepare to wait for the reader."""
         self.lock = allocate_lock()
         self.lock.acquire()
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """Tell it what it came to."""
+        """End the wait, with the outcome."""
         if not self.is_done:
             self.result, self.error, self.is_done = result, error, True
             if self.lock is not None and not self.is_reader:
                 self.lock.release()
 
     def lead(self) -> None:
-        """Have it read."""
+        """Make it the reader."""
         self.is_reader = True
         if self.lock is not None:
             self.lock.release()
@@ -62,7 +62,7 @@ class Posted:
         self._then = then
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """It is there; under the lock of the link."""
+        """The answer has come; under the lock of the link."""
         self._then(result, error)
 
 

@@ -58,7 +58,7 @@ def vouched(credentials: Credentials | None, *, has_tokens: bool) -> Grant | Non
 
 
 def _unmapped() -> int:
-    """The number that users of other namespaces are shown with: whose it is cannot be told (C2)."""
+    """The number that stands for all users of other namespaces: it identifies no user (C2)."""
     try:
         with open("/proc/sys/kernel/overflowuid") as f:
             return int(f.read())

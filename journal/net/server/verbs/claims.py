@@ -4,7 +4,7 @@ The commands of consumers.
 A claim is made under the name that was checked with the parameters; what is done with a lease is checked where it is looked up
 (served_journal S2).
 
-C1  `next_due` is told when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
+C1  `next_due` is in the reply when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
 C2  An entry that no frame can hold is passed over by claims, and named by CLAIM_KEY, which refuses it: it waits where it was.
 C3  Leases that were not delivered are given back at once.
 """

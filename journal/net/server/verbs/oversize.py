@@ -21,7 +21,7 @@ log = logging.getLogger("journal.daemon")
 
 TOO_LARGE = "too_large"
 TOLD_MAX = 1 << 16
-"""Entries of which it is remembered that people were told."""
+"""Reported entries that are remembered."""
 
 
 class Large:
@@ -39,14 +39,14 @@ class Large:
         return primary not in self._told
 
     def noted(self, primary: bytes, key: UserKey, size: int) -> None:
-        """There is one, of which people are to be told."""
+        """There is a new one, to be reported."""
         if len(self._told) >= TOLD_MAX:
             self._told.clear()
         self._told.add(primary)
         self._news.append((key, size))
 
     def tell(self, journal: Journal) -> None:
-        """Tell people of those that are new (G2); not under the lock."""
+        """Report the new ones (G2); not under the lock."""
         if not self._news:
             return
         news, self._news = self._news, []

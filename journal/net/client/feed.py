@@ -43,7 +43,7 @@ class RemoteFeed:
         self._is_at_end = False
         """A feed that is not live has delivered all that was there; the next iteration delivers what has come since."""
         self._is_over = False
-        """There will be no more."""
+        """Nothing more will come."""
         self.is_closed = False
         self._inbox = Inbox()
         self._heart.begin()
@@ -257,7 +257,7 @@ class _Failing(Waiter):
         self._inbox = inbox
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """It is: under the lock of the link, before anything that came later."""
+        """The reply has come: under the lock of the link, before anything that came later."""
         if error is None and not self.is_done:
             self._followed.failed(result, len(self._inbox.items))
             self._inbox.items.clear()

@@ -33,7 +33,7 @@ class LeaseView:
 
     @property
     def priority(self) -> int:
-        """Of the entry; the smallest comes first."""
+        """The priority of the entry; the smallest comes first."""
         return self._row.priority
 
     @property

@@ -112,7 +112,7 @@ class ClientSession:
         self.asked: dict[int, Asked] = {}
         """In the order of asking."""
         self.epoch: int | None = None
-        """Of the daemon that has the answers."""
+        """The epoch of the daemon that has the answers."""
         self.in_flight_max = limits.in_flight_max
         self._last = 0
         self._encode = Encoder(limits.frame_bytes_max)

@@ -95,7 +95,7 @@ class Shared:
         self._settling: tuple[Waiter, threading.Thread] | None = None
         """The thread that settles them, and its waiter."""
         self._inboxes: dict[int, Inbox] = {}
-        """Of the subscriptions of this connection."""
+        """By number: the inboxes of this connection's subscriptions."""
         self._has_reader = False
         self._trouble: StorageError | None = None
         self._closing = Latch()

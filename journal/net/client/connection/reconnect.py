@@ -30,7 +30,7 @@ class Comeback:
             self._lost_at = now
 
     def welcome(self) -> None:
-        """There is one."""
+        """A connection was accepted: reset the attempts."""
         self._patience_ms = self._backoff.total_ms
         self.forget()
 

@@ -71,7 +71,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.number = 0
-        """Of the subscription, on its connection."""
+        """The number of the subscription on its connection."""
         self.items: deque[Any] = deque()
         self.is_over = False
         """Nothing more comes: its connection has ended, or it was closed."""

@@ -41,7 +41,7 @@ class Timer:
         self.function = function
 
     def cancel(self) -> None:
-        """It does not happen."""
+        """Cancel the timer."""
         self.function = None
 
 

@@ -1,8 +1,8 @@
 """
-Files with secrets, which nobody but their owner may read.
+Files with secrets, which only their owner may read.
 
-V1  What is checked is what is read: the descriptor is opened first, and asked. A link, a pipe or a device is not waited for.
-V2  A file that others may read or write holds no secret any more: it is refused, with the command that mends it.
+V1  What is checked is what is read: the file is opened first, and its descriptor is checked. A link, a pipe or a device is not waited for.
+V2  A file that other users may read or write is refused: its secret is compromised. The message has the command that repairs it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_private(path: Path, what: str, *, bytes_max: int, owners: tuple[int, ..
 
 
 def check_private(path: Path, what: str, found: os.stat_result, owners: tuple[int, ...]) -> None:
-    """Refuse what is no regular file of these users, or what others may read or write (V2)."""
+    """Refuse what is no regular file of these users, or what other users may read or write (V2)."""
     if not stat.S_ISREG(found.st_mode):
         raise Invalid(f"{what} {path} is not a regular file")
     if found.st_uid not in owners:

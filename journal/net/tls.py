@@ -2,8 +2,8 @@
 TLS: the contexts of a daemon and of its clients, from files.
 
 Y1  TLS 1.2 at least. A client checks the daemon's certificate and its name, always.
-Y2  A key that others may read is no key: it is refused, as one with a passphrase is, which nobody is there to type.
-Y3  Files are tried out before they are used: a daemon that is told to read them again keeps what it has when they are wrong.
+Y2  A key that other users may read is refused, and so is one with a passphrase: no person is there to type it.
+Y3  Files are tried out before they are used: a daemon that reloads them keeps what it has when they are wrong.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BYTES_MAX = 1 << 20
 
 
 class TlsFiles(NamedTuple):
-    """What a side shows of itself, and whom it believes."""
+    """The certificate that a side presents, and the authority that it trusts."""
 
     certificate: Path
     key: Path | None = None
     """None: it is in the certificate's file."""
     ca: Path | None = None
-    """Who signs the other side's certificates; a daemon that has one lets nobody in without a certificate."""
+    """The authority that signs the other side's certificates; a daemon that has one refuses clients without a certificate."""
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -45,7 +45,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 def client_context(
     *, ca: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """A client's context; without `ca` the system's authorities are believed."""
+    """A client's context; without `ca` the system's authorities are trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the name (Y1)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca is not None:

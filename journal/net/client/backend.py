@@ -1,9 +1,9 @@
 """
-What roles stand on over a connection: the daemon's word that something is due, its time by the last round trips, and questions about
+The backend of roles over a connection: the daemon's notices that something is due, its time by the last round trips, and requests about
 leases. See journal.api.backend.
 
-G1  Nothing that is told between two sleeps is slept through: a sleep returns at once when there was news since the last one.
-G2  Settings and schema are asked for once, when the role begins.
+G1  A notice between two sleeps is never missed: a sleep returns at once when there was news since the last one.
+G2  Settings and schema are requested once, when the role begins.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class RemoteGround:
             now = self.time.now()
             if place.wait(self._seen, (self._poll.next_at(now, random.random()) - now) / 1000, None):
                 self._poll.lost()
-        self._seen = place.news  # what is told from now on is news (G1)
+        self._seen = place.news  # notices from now on are news (G1)
 
     def rouse(self, note: Callable[[], None]) -> None:
-        """Wakes all who work on this journal over this connection."""
+        """Wakes all workers of this journal on this connection."""
         note()
         if self._place is not None:
             self._place.tell()
@@ -110,5 +110,5 @@ class RemoteGround:
         return self._ear.heart.clocks.statistics()
 
     def close(self, peer: str) -> None:
-        """Nobody sleeps here any more."""
+        """Leave the place where workers of this journal sleep."""
         self._leaving.close()

@@ -48,14 +48,14 @@ class RemoteBackups(Remote):
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Backup:
         """
-        Have the daemon copy the store to a directory of its machine while everybody goes on: each journal as of one change, and what was
-        acknowledged before is in it. For identities that keep the store and may see all journals.
+        Have the daemon copy the store to a directory of its machine while clients go on working: each journal as of one change, with
+        everything that was acknowledged before. For identities with the role admin that may see all journals.
 
         A directory that has an older backup of this store gets the files that have changed; that one goes when the new one is whole and
         verified. `journal.restore` makes a store of it.
 
         dest       an absolute path
-        progress   told how many bytes of how many are done
+        progress   called with the bytes that are done and the bytes in all
         """
         path = os.fspath(dest)
         if not os.path.isabs(path):

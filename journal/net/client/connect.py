@@ -43,13 +43,13 @@ def connect(
 
     address    "unix:PATH", "tcp://HOST:PORT", "tls://HOST:PORT", or the path of a store whose daemon runs,
                wherever that listens
-    identity   who this is, with its secret (bytes or hexadecimal digits); or both as token="identity:secret". None: the
-               system vouches, on the daemon's own Unix socket
+    identity   the identity to prove, with its secret (bytes or hexadecimal digits); or both as token="identity:secret". None:
+               the system vouches, on the daemon's own Unix socket
     name       under which this program is known and claims, unless a call says otherwise; None: the identity
     timeout    how long a call waits for its answer; None: as long as the daemon is there
     wait       how long to wait here for a daemon that is not there yet
     poll       work() asks for work when the daemon says that there is some, and at least this often without a word from it
-    backoff    how to come back after the connection was lost
+    backoff    how to reconnect after the connection was lost
     tls        for tls://; None: the system's certificates
     """
     options = options_of(

@@ -37,13 +37,13 @@ class RemoteFeed:
         self._heart: Heart = journal._heart
         self._followed = followed
         self._lock = threading.Lock()
-        """Of who acknowledges, fails or opens."""
+        """Held while a thread acknowledges, fails or opens the feed."""
         self._error: JournalError | None = None
-        """Of an acknowledgement that nobody waited for."""
+        """The error of an acknowledgement that no caller waited for."""
         self._is_at_end = False
-        """All that was there has come, of a feed that is not live: who asks again asks for what has come since."""
+        """A feed that is not live has delivered all that was there; the next iteration delivers what has come since."""
         self._is_over = False
-        """There will be no more."""
+        """Nothing more will come."""
         self.is_closed = False
         self._inbox = Inbox()
         self._heart.begin()
@@ -249,7 +249,7 @@ class RemoteFeed:
 
 
 class _Failing(Waiter):
-    """Who waits until a failure is known: what had come before that comes again."""
+    """Waits until the daemon has registered a failure: what had come before that comes again."""
 
     def __init__(self, followed: Followed, inbox: Inbox) -> None:
         super().__init__(None)
@@ -257,7 +257,7 @@ class _Failing(Waiter):
         self._inbox = inbox
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """It is: under the lock of the link, before anything that came later."""
+        """The reply has come: under the lock of the link, before anything that came later."""
         if error is None and not self.is_done:
             self._followed.failed(result, len(self._inbox.items))
             self._inbox.items.clear()

@@ -1,12 +1,12 @@
 """
-A feed as a client knows it, without its connection: what to ask to open it, to go on and to acknowledge; what to make of what comes.
+The client's state of a feed, without its connection: the requests to open it, to go on and to acknowledge; the handling of what comes.
 
 A feed lives with its connection. When that breaks the feed is opened again: a named one goes on where the daemon says, one without a name
 behind the last change that was handed out.
 
 F1  A change that was acknowledged is not handed out again: when its acknowledgement was lost with the connection, it is repeated
     silently.
-F2  Nothing is handed out that came before a failure was told: it comes again.
+F2  What came before the reply to a failure is not handed out: it comes again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ END = End()
 
 
 class Followed:
-    """See the module. One thread at a time iterates; whoever acknowledges holds a lock."""
+    """See the module. One thread at a time iterates; a thread that acknowledges holds a lock."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Followed:
         self.unacked: set[Cursor] = set()
         """Handed out, and not acknowledged."""
         self._unsure: set[Cursor] = set()
-        """Acknowledged, and the daemon has not said that it knows."""
+        """Acknowledged, and the daemon has not confirmed it."""
         self._start: str | Cursor = start
         self._blank: dict[str, Any] | None = None
         self._used = 0
@@ -176,7 +176,7 @@ class Followed:
         return call("FEED_ACK", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
 
     def sure(self, cursors: Iterable[Cursor]) -> None:
-        """The daemon knows these acknowledgements."""
+        """The daemon has confirmed these acknowledgements."""
         self._unsure.difference_update(cursors)
 
     def state(self) -> Call[Cursor]:
@@ -190,7 +190,7 @@ class Followed:
         )
 
     def fail(self, which: object) -> Call[Any]:
-        """Say that something failed; `failed` is told the reply."""
+        """Report a failure; `failed` takes the reply."""
         cursors = cursors_of(which)
         self._check(cursors)
         for cursor in cursors:
@@ -200,7 +200,7 @@ class Followed:
         return call("FEED_FAIL", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
 
     def failed(self, reply: Any, dropped: int) -> None:
-        """A failure was told; so many items that had come before are dropped (F2)."""
+        """The daemon has confirmed a failure; so many items that had come before are dropped (F2)."""
         self.again = cursor_from(reply.get("again") if type(reply) is dict else reply)
         self._used += dropped
 
@@ -212,5 +212,5 @@ class Followed:
                 )
 
     def closed(self) -> StoreClosed:
-        """The error of who uses a feed that is closed."""
+        """The error for the use of a closed feed."""
         return StoreClosed(f"the feed of consumer {self.consumer!r} is closed: open it again")

@@ -99,7 +99,7 @@ class RemoteJournal(RemoteLog):
         """
         All entries in the order of work, with `since <= process date < until`; with the status "buried" those, in the order of burial.
 
-        Read in pages, so a scan holds nobody up; what changes meanwhile is seen or not.
+        Read in pages, so a scan blocks no other caller; what changes meanwhile is seen or not.
         """
         return self._scan(queries.scan(status=status, since=since, until=until))
 
@@ -116,8 +116,8 @@ class RemoteJournal(RemoteLog):
         """
         All entries as they are now, copied by the daemon, to be read in parts by many processes while the journal goes on.
 
-        The daemon keeps the copy in its store until the snapshot is closed, or nobody has read of it for five minutes;
-        `directory` is for those who open a store themselves, and says nothing here.
+        The daemon keeps the copy in its store until the snapshot is closed, or until five minutes after it was last read;
+        `directory` is for programs that open a store themselves, and has no effect here.
         """
         return RemoteSnapshot(self, self._ask(snapshots.snapshot(self.name)))
 
@@ -209,7 +209,7 @@ class RemoteJournal(RemoteLog):
         """
         Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-        NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
+        NotFound, Leased (it is under a lease already), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
         """
         row = self._ask(
             claims.claim_key(
@@ -268,8 +268,8 @@ class RemoteJournal(RemoteLog):
         """
         Leases that the daemon pushes as they fall due; an iterator, and a context manager that gives back what was not handed out.
 
-        Up to `credit` of them come ahead, and their time runs: who is slow takes few, and extends. The consumer's active leases come first.
-        One that leaves three leases unanswered, one after the other, gets nothing more until it says something about one of them.
+        Up to `credit` of them come ahead, and their time runs: a slow consumer takes few, and extends. The consumer's active leases come
+        first. One that leaves three leases unanswered, one after the other, gets nothing more until it answers one of them.
         """
         call = claims.subscribe(
             self.name, consumer=self._as(consumer), lease=lease, buckets=buckets, credit=credit
@@ -281,5 +281,5 @@ class RemoteJournal(RemoteLog):
         return RemoteGround(self, self._ear)
 
     def wake(self) -> None:
-        """Have sleeping workers of this connection look around, e.g. after their `stop` was set."""
+        """Wake sleeping workers of this connection, e.g. after their `stop` was set."""
         self._ear.tell(self.name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LeaseView:
-    """What is known of a lease; how it is ended says who has a connection."""
+    """The fields of a lease; subclasses that have a connection end it."""
 
     __slots__ = ("_is_ended", "_row", "data", "deadline", "insertion_date", "key", "token", "version")
 
@@ -33,7 +33,7 @@ class LeaseView:
 
     @property
     def priority(self) -> int:
-        """Of the entry; the smallest comes first."""
+        """The priority of the entry; the smallest comes first."""
         return self._row.priority
 
     @property
@@ -43,7 +43,7 @@ class LeaseView:
 
     @property
     def consumer(self) -> str:
-        """Who holds it."""
+        """The consumer that holds it."""
         return self._row.consumer
 
     @property
@@ -110,7 +110,7 @@ class RemoteLease(LeaseView):
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:
-        """Give the entry up: it is kept apart until somebody retries it."""
+        """Give the entry up: it is kept apart until it is retried."""
         self._journal.bury(self.token, reason, durability=durability)
         self._is_ended = True
 

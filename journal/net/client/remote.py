@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Remote:
-    """Who can ask a daemon."""
+    """An object that sends calls to a daemon."""
 
     def __init__(self, heart: Heart, timeout_ms: int | None) -> None:
         self._heart = heart
@@ -53,7 +53,7 @@ class Remote:
 
 
 class RemoteLog(Remote):
-    """The log of a journal, or of all merged ones: its generations, its cursors, and who follows it."""
+    """The log of a journal, or of all merged ones: its generations, its cursors, and its feed consumers."""
 
     def __init__(self, heart: Heart, name: str, timeout_ms: int | None) -> None:
         super().__init__(heart, timeout_ms)

@@ -1,8 +1,8 @@
 """
 A snapshot that a daemon keeps: the verbs of journal.Snapshot, and parts that connect by themselves.
 
-S1  A part carries the daemon's address and who it is: it can be pickled, and read in any process that reaches the daemon. Its secret is
-    not shown.
+S1  A part carries the daemon's address, its identity and its secret: it can be pickled, and read in any process that reaches the daemon.
+    The secret is not shown.
 S2  All parts that a process reads share a connection to their daemon. It is kept: what is idle for long ends at the daemon's side, and is
     made anew.
 S3  Every block's checksums are verified where it is read.

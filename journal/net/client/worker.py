@@ -1,8 +1,8 @@
 """
 A worker's loop over a connection: claim, hand over, sleep until the daemon says that something is due.
 
-W1  Work comes from claims alone; datagrams and dates only say when to ask (journal.net.client.connection.due_notices E1).
-W2  Nothing is told and nothing was known to fall due: it asks all the same, rarely (journal.net.wire.due_notices_client V3).
+W1  Work comes from claims alone; datagrams and dates only say when to claim (journal.net.client.connection.due_notices E1).
+W2  Without a datagram and without a known date it claims all the same, rarely (journal.net.wire.due_notices_client V3).
 W3  A claim whose outcome is unknown is made again once the daemon answers. What it may have taken comes back when its lease ends.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from journal.net.client.journal import RemoteJournal
 
 GRACE_MS = 100
-"""For the datagram about an entry whose date is known: who hears of it in time does not ask twice."""
+"""For the datagram about an entry whose date is known: a worker that receives it in time does not claim twice."""
 
 
 def work(journal: RemoteJournal, ear: Ear, claim: Call[Claimed], stop: Event | None) -> Iterator[RemoteLease]:
@@ -53,16 +53,16 @@ def work(journal: RemoteJournal, ear: Ear, claim: Call[Claimed], stop: Event | N
 
 
 class _Nap:
-    """How long a worker sleeps when it hears nothing."""
+    """How long a worker sleeps without a notice."""
 
     def __init__(self, ear: Ear) -> None:
         self._clocks = ear.heart.clocks
         self._poll: Poll = ear.poll()
         self._asked_for: int | None = None
-        """The date that was asked for already: the clocks may differ, and asking on would be of no use."""
+        """The date at which it has claimed already: the clocks may differ, and further claims for it would be useless."""
 
     def seconds(self, next_due: int | None) -> float:
-        """After a claim in vain, that told when the next entry falls due."""
+        """How long to sleep after a claim that found nothing; `next_due` is from its reply."""
         now = self._clocks.theirs(steady_ms())
         known = None if next_due is None or next_due == self._asked_for else next_due + GRACE_MS
         at = self._poll.next_at(now, random.random(), known)
@@ -71,5 +71,5 @@ class _Nap:
         return max(1, at - now) / 1000
 
     def missed(self) -> None:
-        """There was work that nobody had told of (W2)."""
+        """There was work that no datagram had announced (W2)."""
         self._poll.lost()

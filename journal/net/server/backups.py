@@ -1,7 +1,7 @@
 """
 BACKUP: a backup of the daemon's store in a directory of its machine, on a thread of its own.
 
-W1  One at a time. What came of the last one is kept for who asks, also on another connection.
+W1  One at a time. The outcome of the last one is kept, and can be queried on any connection.
 W2  It has all journals: it is for identities that may see all of them.
 W3  It ends with the daemon: what was made of it by then goes, an older backup stays.
 """

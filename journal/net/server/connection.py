@@ -2,10 +2,10 @@
 One connection of the daemon: a socket, and the protocol's state of it.
 
 N1  Nothing blocks: what the socket does not take waits in the connection, which then reads no more (server_connection D2). Requests that
-    came with others, before that was known, are made when there is room for their answers.
+    came in the same read, before that was known, are made when there is room for their answers.
 N2  A peer has one timer, which is looked at again when it fires: an event costs no timer of its own.
-N3  What was not foreseen ends this connection, and is logged: whoever is ready all the time because of it would keep the others out.
-N4  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its heir.
+N3  An unexpected error ends this connection, and is logged: a socket that stayed ready because of it would starve the other connections.
+N4  After `close` nothing of the peer is called any more. Answers that come later go to the connection, which knows its successor.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Peer:
         return True
 
     def _read(self) -> None:
-        """Take what has come. Of TLS a part may be in the library, where no readiness tells of it: until there is none."""
+        """Take what has come. TLS may hold a part in the library, where poll does not show it: read until there is none."""
         now = monotonic_ns() // 1_000_000
         connection = self.connection
         while not self.is_closed and connection.wants_bytes:
@@ -167,7 +167,7 @@ class Peer:
         except _WOULD_BLOCK:
             return False
         except OSError:
-            connection.outgoing.clear()  # nobody takes it any more
+            connection.outgoing.clear()  # the peer is gone: it cannot be sent
             for event in connection.receive(b"", now):
                 self._take(event, now)
         return connection.is_stirred or self._can_work_off
@@ -208,7 +208,7 @@ class Peer:
         self.stir(now)
 
     def _work_off(self, now: int) -> None:
-        """Make what waits, as far as there is room for the answers; what nobody takes any more goes to the session."""
+        """Make what waits, as far as there is room for the answers; answers that cannot be sent any more go to the session."""
         while self._can_work_off:
             self._hub.serve(self, self.waiting.popleft(), now)
         self.connection.is_held = bool(self.waiting)
@@ -259,7 +259,7 @@ class Peer:
         self.stir(now)
 
     def _abort(self, error: BaseException) -> None:
-        """Something happened that nobody foresaw (N3)."""
+        """An unexpected error (N3)."""
         log.error("connection_failed peer=%s", self.name, exc_info=error)
         if self.is_closed:
             return

@@ -34,11 +34,11 @@ class Controls:
         self._server = server
         self._since = server.store._time.now()
         self._reporting: dict[Peer, str] = {}
-        """Who tells us of its clock, and under which name."""
+        """The peers that report their clock, and the name of each."""
         self._names: Counter[str] = Counter()
         """How many of them there are under each."""
         self._news: dict[str, str] = {}
-        """By the same names, what a person is still to be told (O1)."""
+        """By the same names, messages for which no flag was raised yet (O1)."""
         server.hub.own |= {"PING": self._ping, "STATUS": self._status, "STOP": self._stop}
         server.hub.on_end.append(self._ended)
 
@@ -62,7 +62,7 @@ class Controls:
             log.warning("drift peer=%s message=%s", peer.name, told(message))
             self._news[who] = message
         if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
-            # Beside the others: a flag is written and synced as any change.
+            # On a worker's thread: a flag is written and synced as any change.
             self._server.hub.work(partial(served.journal.raise_flag, FLAG, self._news.pop(who)))
 
     def _ended(self, peer: Peer) -> None:

@@ -6,7 +6,7 @@ The daemon's thread: connections, their requests, and what they come to.
                         └─ may take long ─► a worker thread ────────────┘
 
 H1  One thread makes the requests of all connections, each connection's in their order. A request that may take long is made on a worker
-    thread; the later ones of its connection wait for it, nobody else does.
+    thread; the later ones of its connection wait for it, other connections do not.
 H2  Every request is answered once, also when its connection is gone: the session keeps the answer for the next one.
 H3  An error that was not foreseen is logged and answered as `internal`; it ends no connection and no daemon.
 H4  A claim whose answer cannot be sent leaves no lease behind.
@@ -69,9 +69,9 @@ class Hub:
         """Commands that the daemon's other parts answer."""
         self.on_credit: list[Callable[[Peer, int], None]] = []
         self.on_answer: Callable[[Peer, str, str, dict[str, Any], bool], None] | None = None
-        """Told of what consumers say about their leases, while somebody is subscribed."""
+        """Called with the answers of consumers about their leases, while there are subscriptions."""
         self.on_drain: list[Callable[[Peer], None]] = []
-        """Told when a peer takes again what it did not take."""
+        """Called when a peer that was full takes bytes again."""
         self.on_end: list[Callable[[Peer], None]] = []
         self.on_empty: Callable[[], None] = lambda: None
         self.requests = 0
@@ -79,7 +79,7 @@ class Hub:
         self.accepted = 0
         self._workers = Workers(WORKERS, "journal-daemon-worker")
         self._waits: dict[Pipeline, int] = {}
-        """What the engine wants to have waited for, of the request that is being made."""
+        """By log: the offset that must be durable before the current request is answered."""
         self._touched: dict[Peer, None] = {}
         """Peers with answers to send when the round is over."""
         loop.after_round.append(self._send_answers)
@@ -160,7 +160,7 @@ class Hub:
         return self.later(peer, number, command.name, make, unsent=self._unsent(command.name, name))
 
     def settle(self, answer: Answer) -> None:
-        """Call back when all that the engine wants to have waited for is durable."""
+        """Call back when every offset that the request rests on is durable."""
         waits = self._waits
         pipeline, offset = waits.popitem()
         while waits:  # it rests on several logs: one after the other
@@ -190,7 +190,7 @@ class Hub:
         return partial(self._take_back, command, journal) if command in LENDING else None
 
     def _take_back(self, command: str, journal: str, result: Any) -> None:
-        """Nobody has got the leases that were taken for it (H4)."""
+        """Give back the leases of a result that was not sent (H4)."""
         served = known(self.store, journal)
         if served is not None:
             give_back(served.journal, lent_by(command, result))
@@ -228,17 +228,17 @@ class Hub:
         then: Callable[[Any], Any] = lambda result: result,
         unsent: Unsent | None = None,
     ) -> Any:
-        """Have a request made on a worker's thread; `then` makes the answer of its result, here. To be returned by who answers."""
+        """Have a request made on a worker's thread; `then` makes the answer of its result, here. The handler returns what this returns."""
         self._workers.submit(self._work, peer, number, command, make, then, unsent)
         peer.is_slow = True
         return LATER
 
     def work(self, make: Callable[[], object]) -> None:
-        """Have something done on a worker's thread that nobody waits for."""
+        """Have something done on a worker's thread, without waiting for it."""
         try:
             self._workers.submit(self._work_unasked, make)
         except StoreFull:
-            self._work_unasked(make)  # no thread for it: here, though others wait
+            self._work_unasked(make)  # no thread for it: here, though other requests wait
 
     def _work_unasked(self, make: Callable[[], object]) -> None:
         try:
@@ -296,7 +296,7 @@ class Hub:
     # -- connections --------------------------------------------------------------------------------------------------
 
     def opened(self, peer: Peer, grant: Grant) -> None:
-        """It is known who it is."""
+        """The identity of a peer is known."""
         log.info("peer_opened peer=%s identity=%s", peer.name, shown(grant.identity))
 
     def credited(self, peer: Peer, subscription: int) -> None:
@@ -336,5 +336,5 @@ LATER: Any = object()
 
 
 def _make_later(handler: Handler, store: Store, name: str, parameters: dict[str, Any], grant: Grant) -> Any:
-    """On a worker's thread: a journal that nobody has used yet is opened first."""
+    """On a worker's thread: a journal that has not been used yet is opened first."""
     return handler(served_of(store, name, grant), parameters, grant)

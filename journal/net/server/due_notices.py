@@ -1,11 +1,11 @@
 """
-When something falls due: the daemon's timer, and the datagrams to those who LISTEN.
+When something falls due: the daemon's timer, and the datagrams to clients that LISTEN.
 
-For each journal that somebody listens to, or is subscribed to, the next due date is kept in memory: the engine rings a bell when
+For each journal that has listeners or subscriptions, the next due date is kept in memory: the engine rings a bell when
 something falls due before it (a put, a release, a lost lease), and the timer looks at that date. A look asks the engine how many entries
 are due, which walks at most DUE_MAX keys and no payload.
 
-B1  No look without a reason: a bell, or the date that was known. Nobody listens: no bell.
+B1  No look without a reason: a bell, or the date that was known. Without listeners or subscriptions there is no bell.
 B2  While entries are due already, changes ring at most one look in BUSY_MS: a backlog is news once, not with each claim.
 B3  A datagram goes to the host of the connection that asked, and nowhere else (due_notices_server L4). One that cannot be sent is lost, as
     any may be.
@@ -46,14 +46,14 @@ LOOK_AGAIN_S = 60.0
 
 
 class Watched:
-    """A journal that somebody wants to hear of."""
+    """A journal that has listeners or subscriptions."""
 
     __slots__ = ("_watching", "bell", "is_busy", "is_rung", "looked_at", "next_due", "served", "timer", "users")
 
     def __init__(self, watching: Watching, served: Served) -> None:
         self.served = served
         self.users: list[Callable[[int], bool]] = []
-        """Those who take what is due: called with the engine's time at each look; whether they took something."""
+        """Callbacks that take what is due: called with the engine's time at each look; each returns whether it took something."""
         self.is_busy = False
         """Whether the last look found something due."""
         self.is_rung = False
@@ -97,7 +97,7 @@ class Watching:
         """How many listen."""
         return len(self._listeners)
 
-    # -- who listens --------------------------------------------------------------------------------------------------
+    # -- listeners ----------------------------------------------------------------------------------------------------
 
     def _listen(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         number_before = parameters.get("listener")
@@ -124,7 +124,7 @@ class Watching:
         )
         for each in served:
             if self._end_of(each) is None:
-                self.look_soon(self.watch(each))  # what is due already is told at once
+                self.look_soon(self.watch(each))  # what is due already is reported at once
         return listener.reply()
 
     def _unlisten(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
@@ -137,7 +137,7 @@ class Watching:
         self._tidy()
 
     def declared(self, name: str) -> None:
-        """There is a new journal: who listens to all listens to it too, and who named one that was dropped and is declared anew."""
+        """There is a new journal: listeners to all journals get it too, and so do listeners that named a dropped one of this name."""
         served = known(self.hub.store, name) if self._listeners.is_wanted(name) else None
         if served is not None and self._end_of(served) is None:
             self.look_soon(self.watch(served))
@@ -145,26 +145,26 @@ class Watching:
     # -- journals -----------------------------------------------------------------------------------------------------
 
     def watch(self, served: Served) -> Watched:
-        """Have a journal watched; raises why it is no more: who asked may have found it before it was dropped."""
+        """Have a journal watched; raises why it is no more: the caller may have found it before it was dropped."""
         if (error := self._end_of(served)) is not None:
             raise error
         name = served.journal.name
         watched = self._watched.get(name)
         if watched is not None and watched.served is not served:
-            self._end(watched, self._end_of(watched.served) or _dropped(name))  # before anybody looked
+            self._end(watched, self._end_of(watched.served) or _dropped(name))  # dropped since the last look
             watched = None
         if watched is None:
             watched = self._watched[name] = Watched(self, served)
         return watched
 
     def _tidy(self) -> None:
-        """Nobody wakes up for what nobody wants (B1)."""
+        """Stop watching journals without listeners and subscriptions: they cause no wake-up (B1)."""
         for watched in list(self._watched.values()):
             if not watched.users and not self._listeners.is_wanted(watched.name):
                 self._unwatch(watched)
 
     def forget(self, watched: Watched, user: Callable[[int], bool]) -> None:
-        """A user wants to hear no more."""
+        """Remove a user."""
         if user in watched.users:
             watched.users.remove(user)
         self._tidy()
@@ -228,7 +228,7 @@ class Watching:
             self._failed(watched, error)
 
     def _use(self, watched: Watched) -> tuple[bool, JournalError | None]:
-        """Have the users take what is due; whether one did. The error of one keeps nobody else from hearing of it."""
+        """Have the users take what is due; whether one did. The error of one does not keep the others from it."""
         error: JournalError | None = None
         has_given = False
         for user in list(watched.users):
@@ -314,11 +314,11 @@ class Watching:
 
 
 def _dropped(name: str) -> NotFound:
-    """What those are told who wanted to hear of it."""
+    """The error for the listeners and subscriptions of a dropped journal."""
     return NotFound(f"the journal {shown(name)} was dropped, with all that was in it")
 
 
 def _opened(store: Store, names: list[str], grant: Grant) -> list[Served]:
-    """On a worker's thread: the journals that somebody wants to hear of."""
+    """On a worker's thread: the journals that a LISTEN names, opened."""
     wanted = store.journals() if ALL in names else names
     return [served_of(store, name, grant) for name in wanted if grant.may_see(name)]

@@ -2,13 +2,13 @@
 Answers that wait for the disk: many clients share one sync.
 
 The daemon's thread applies requests and never waits for a sync; what an answer rests on is noted here, by the journal's group commit.
-When nobody else has something to say, a thread is asked to sync up to the last offset that somebody waits for. Meanwhile more requests are
-applied; when it is done, all answers that rest on what is durable now go out, and the next sync begins.
+When no further request is ready, a thread syncs up to the last offset that an answer waits for. Meanwhile more requests are applied;
+when it is done, all answers that rest on what is durable now go out, and the next sync begins.
 
 W1  An answer is given when every offset that it rests on is durable, or with the error that the sync met.
 W2  One sync at a time for each log, on a thread that does nothing else; different logs are synced side by side.
 W3  While requests come one after the other, a sync is put off for those that are there already: two threads that hand the interpreter to
-    each other for every put take longer than the puts. Nobody waits so for longer than the last sync took, or PUT_OFF_MAX_S.
+    each other for every put take longer than the puts. No answer is put off for longer than the last sync took, or PUT_OFF_MAX_S.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Answer = Callable[[JournalError | None], None]
 
 
 class _Line:
-    """Who waits for one log."""
+    """The answers that wait for one log."""
 
     __slots__ = ("commit", "is_syncing", "lane", "pipeline", "waiting")
 
@@ -85,7 +85,7 @@ class Settling:
                 self._threads.append(begin(thread))
                 self._lanes.append(lane)
             except StoreFull as e:
-                log.warning("settling_without_thread error=%s", e)  # the others do it, or this one (begin)
+                log.warning("settling_without_thread error=%s", e)  # the other lanes do it, or this thread (begin)
         return self._lanes[len(self._lines) % len(self._lanes)] if self._lanes else None
 
     def begin(self) -> None:
@@ -118,7 +118,7 @@ class Settling:
 
     def _sync(self, line: _Line) -> None:
         error: JournalError | None = None
-        until = line.waiting[-1][0]  # the last by now: who came since the round goes along
+        until = line.waiting[-1][0]  # the last by now: answers that came since the round are included
         began = monotonic()
         try:
             line.commit.wait(until)
@@ -141,7 +141,7 @@ class Settling:
             del self._lines[line.commit]  # a journal that was dropped, or a store that failed
 
     def close(self) -> None:
-        """End the threads; nobody waits any more."""
+        """End the threads; no answer waits any more."""
         for lane in self._lanes:
             lane.put(None)
         for thread in self._threads:

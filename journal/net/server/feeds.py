@@ -1,7 +1,7 @@
 """
 Feeds over the stream: opened by a connection, closed with it; pushed as there is credit, or asked for.
 
-F1  A feed is its connection's: nobody else names it, and what was not acknowledged when it ends comes again.
+F1  A feed belongs to its connection: no other connection can name it, and what was not acknowledged when it ends comes again.
 F2  Events are pushed as there is credit and news. The last item of a feed that is at its end is null; of one that failed, the error. The
     former stays open until it is closed: its changes are acknowledged as those of any other.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("journal.daemon")
 
 BATCH = 256
-"""Events that are read at once, before others have their turn."""
+"""Events that are read at once, before other feeds have their turn."""
 
 
 class _Feed:
@@ -42,7 +42,7 @@ class _Feed:
         self.is_reading = False
         """A worker's thread has it."""
         self.is_at_end = False
-        """Its end was pushed: it stays open for acknowledgements, and for who asks for what has come since."""
+        """Its end was pushed: it stays open for acknowledgements, and for requests for what has come since."""
         self.last: list[Any] | None = None
         """The item that ends it, when it is at its end."""
 

@@ -3,13 +3,13 @@ Push: leases that are delivered over the stream as entries fall due, to consumer
 
     SUBSCRIBE ─► the consumer's own active leases first ─► whatever falls due, as long as there is credit ─► UNSUBSCRIBE, the end
 
-P1  Nothing is claimed without credit, or for a consumer that is silent (journal.core.consumer.health): its entries go to others.
+P1  Nothing is claimed without credit, or for a consumer that is silent (journal.core.consumer.health): its entries go to other consumers.
 P2  What is claimed is pushed, or given back at once when its connection has ended meanwhile. A lease that was pushed stays its consumer's
     until it ends: one that comes again under its name gets it first.
-P3  Entries are dealt in turn, TURN at a time: nobody who is quick to ask takes everything.
+P3  Entries are dealt in turn, TURN at a time: a fast consumer cannot take everything.
 P4  The last item of a subscription that cannot go on, since its journal is no more, is the error, whatever its credit is.
-P5  A lease counts against its consumer when its time passed. One that was ended in time was answered, whoever did it: the consumer on
-    this connection, its workers on others, or the program that has the store.
+P5  A lease counts against its consumer when it expired. One that was ended in time was answered, whether by the consumer on this
+    connection, by its workers on other connections, or by the program that has the store.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Pushing:
         self._turns: dict[Watched, deque[Subscription]] = {}
         self._users: dict[Watched, Any] = {}
         self._holders: dict[tuple[str, int], Subscription] = {}
-        """Who has a lease of a journal, or had it and let it pass."""
+        """By journal and token: the subscription that has the lease, or had it and let it expire."""
         hub.own |= {"SUBSCRIBE": self._subscribe, "UNSUBSCRIBE": self._unsubscribe}
         hub.on_end.append(self._ended)
         hub.on_credit.append(self._credited)
@@ -148,7 +148,7 @@ class Pushing:
             del self._turns[watched]
             self._watching.forget(watched, self._users.pop(watched))
         else:
-            self._watching.look_soon(watched)  # others may take what it could not
+            self._watching.look_soon(watched)  # other consumers may take what it could not
         if not self.count:
             self._hub.on_answer = None
 
@@ -178,7 +178,7 @@ class Pushing:
         self._remove(subscription)
 
     def _deal(self, watched: Watched, now: int) -> bool:
-        """Push what is due to who has room, in turn (P3); whether there was something."""
+        """Push what is due to the subscriptions that have room, in turn (P3); whether there was something."""
         turns = self._turns[watched]
         idle, has_given = 0, False
         while idle < len(turns):
@@ -221,7 +221,7 @@ class Pushing:
             return
         try:
             is_sent = peer.connection.push(subscription.number, leases, steady_ms())
-        except Invalid as e:  # no frame can hold it: who is told so asks for something else
+        except Invalid as e:  # no frame can hold it: the subscription ends with that error
             give_back(subscription.served.journal, leases)
             self._end(subscription, e)
             return
@@ -263,7 +263,7 @@ class Pushing:
                 )  # fmt: skip
 
     def _answered(self, peer: Peer, journal: str, command: str, parameters: dict[str, Any], is_accepted: bool) -> None:
-        """Somebody said something about leases: the consumer itself, or on another connection who works for it (P5)."""
+        """Leases were answered: by the consumer itself, or by its workers on another connection (P5)."""
         if command not in _ANSWERS:
             return
         heard = {each: None for each in self._of.get(peer, {}).values() if each.health.is_silent}

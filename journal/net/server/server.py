@@ -3,8 +3,8 @@ The server: binds, accepts, stops. `journal serve` runs one for a store, `store.
 
 V1  One thread serves all connections (journal.net.server.dispatcher). `stop`, `reload` and `join` may be called from any thread, `stop`
     also from a signal handler.
-V2  Who may connect is decided before a byte is read: on the store's own socket the system says who the peer is; elsewhere a token must
-    be proved, unless there are none, the peer is of this machine, and the program has said that this is enough (`trust_loopback`).
+V2  Whether a peer may connect is decided before a byte is read: on the store's own socket the system identifies the peer; elsewhere a
+    token must be proved, unless there are none, the peer is on this machine, and the program has allowed that (`trust_loopback`).
 V3  A stop takes nothing new, answers what is in flight, and ends after `timeout_s` at the latest. What was not answered is as unknown to
     its client as after any broken connection, and no worse.
 """
@@ -53,7 +53,7 @@ from journal.threads import begin
 log = logging.getLogger("journal.daemon")
 
 ACCEPTS = 64
-"""Connections that are accepted at once, before others have their turn."""
+"""Connections that are accepted at once, before other sockets have their turn."""
 PAUSE_S = 1.0
 """When the system has no file descriptor left for another connection."""
 STOP_S = 30.0
@@ -92,7 +92,7 @@ class Server:
         """
         unix    True: the socket in the store's directory; False: none; else its path
         tcp     hosts and ports to listen on; port 0: any that is free
-        tokens  who may connect (journal.net.wire.tokens); None: whoever the system vouches for
+        tokens  the identities that may connect (journal.net.wire.tokens); None: only users that the system vouches for
         tls     for all TCP connections
         trust_loopback  needed for TCP without tokens: every user of this machine may do everything
         """
@@ -189,7 +189,7 @@ class Server:
         self.loop.call(partial(self.watching.declared, name))
 
     def abandon_after_fork(self) -> None:
-        """In a forked child: let go of what is the parent's, and change nothing of it."""
+        """In a forked child: close what belongs to the parent, and change nothing of it."""
         for listening in self._listening:
             listening.close()
         for peer in self.hub.peers.values():
@@ -278,7 +278,7 @@ class Server:
             self.loop.watch(listening, READ, partial(self._accept, listening))
 
     def _greet(self, sock: socket.socket, address: Any) -> None:
-        """A connection: who is it (V2), and is there room?"""
+        """Accept or refuse a connection, by its peer (V2) and the room for it."""
         if len(self.hub.peers) >= self._connections_max:
             raise Busy(f"there are {self._connections_max} connections already: try again later")
         sock.setblocking(False)

@@ -1,11 +1,11 @@
 """
-Snapshots over the stream: copies that the daemon keeps for whoever reads them, on however many connections.
+Snapshots over the stream: copies that the daemon keeps for readers on any number of connections.
 
-N1  A copy goes when it is closed, when nobody has read of it for LEASE_S, and with the daemon; after a crash with the next opening of
-    the store. A request that comes too late is told so.
+N1  A copy is removed when it is closed, when it was not read for LEASE_S, and with the daemon; after a crash with the next opening of
+    the store. A request that comes too late is refused with that reason.
 N2  There are SNAPSHOTS_MAX at a time: each takes as much room on the disk as the entries do, and the
     engine refuses to fill the disk.
-N3  A snapshot is its journal's: who has no right to that cannot name it.
+N3  A snapshot belongs to its journal: an identity without a right to the journal cannot name it.
 N4  What is done here reads or writes much: on worker threads. A block fits into a frame.
 """
 
@@ -130,7 +130,7 @@ class Snapshotting:
         self.expire(monotonic())
 
     def expire(self, now: float) -> None:
-        """Let those go that nobody has read of for so long (N1)."""
+        """Remove the copies that were not read for LEASE_S (N1)."""
         with self._lock:
             late = [name for name, kept in self._kept.items() if kept.used_at + LEASE_S <= now]
             gone = [self._kept.pop(name) for name in late]

@@ -1,5 +1,5 @@
 """
-Who somebody is, and what that identity may do.
+Authentication and authorization: how an identity is proved, and what it may do.
 
     client  hello   nonce c, session
     daemon  hello   nonce d
@@ -69,7 +69,7 @@ class Grant:
             if not self.may_see(named):
                 raise AccessDenied(f"{shown(self.identity)} has no right to the journal {shown(named)}")
         if command.roles == ADMIN:
-            return  # who keeps the store looks after others' consumers, and acts under no name
+            return  # an admin manages the consumers of other identities, and acts under no name
         for name in _names(parameters):
             if not self.may_act_as(name):
                 raise AccessDenied(f"{shown(self.identity)} may not act under the name {shown(name)}")
@@ -115,7 +115,7 @@ def is_proof(given: bytes, secret: bytes | None, *parts: Any) -> bool:
 
 
 def check_nonce(nonce: Any, size: int = NONCE_BYTES) -> bytes:
-    """A nonce or a session that somebody gave."""
+    """A nonce or a session, checked."""
     if type(nonce) is not bytes or len(nonce) != size:
         raise Invalid(f"{shown(nonce)} is no nonce: it must be {size} random bytes")
     return nonce

@@ -7,8 +7,8 @@ The client's end of a connection, without its socket: calls in, bytes out; bytes
 A `ClientSession` outlives its connections: it numbers the requests and keeps those that are not answered. When a connection ends, the
 program makes another one with the same session, and what can be asked again is asked again, in the old order and before anything new.
 
-R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost means that nobody knows what it came to. One that must be
-    undone (`outlives`) is answered once more after it has failed for being late: with what it came to, when a daemon that knows it says so.
+R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost means that its outcome is unknown. One that must be
+    undone (`outlives`) is answered once more after it has failed for being late: with its outcome, when a daemon that knows it says so.
 R2  What was sent is sent again only when its command allows it (journal.net.wire.commands.command): always, by its key or token, or, to a
     daemon that has not been restarted, by its request id.
 R3  A client that has a secret talks only to a daemon that has it too.
@@ -93,12 +93,12 @@ class Asked:
         """When the program gives up on it."""
         self.is_sent = False
         self.outlives = False
-        """Whether it must be known what it came to, also when nobody waits for it any more."""
+        """Whether its outcome must become known also when its caller has stopped waiting."""
         self.is_late = False
-        """Nobody waits for it any more."""
+        """Its caller has stopped waiting."""
 
     def abandon(self) -> None:
-        """Nobody waits for it any more, and what it came to is still wanted (R1)."""
+        """Its caller has stopped waiting, and its outcome is still needed (R1)."""
         self.by, self.is_late = None, True
 
 
@@ -112,7 +112,7 @@ class ClientSession:
         self.asked: dict[int, Asked] = {}
         """In the order of asking."""
         self.epoch: int | None = None
-        """Of the daemon that has the answers."""
+        """The epoch of the daemon that has the answers."""
         self.in_flight_max = limits.in_flight_max
         self._last = 0
         self._encode = Encoder(limits.frame_bytes_max)
@@ -131,7 +131,7 @@ class ClientSession:
         return self.ask_formed(command, journal, given, None if timeout_ms is None else now + timeout_ms)
 
     def ask_formed(self, command: Command, journal: str, parameters: dict[str, Any], by: int | None) -> Asked:
-        """A new request by who forms the parameters of its commands: they are not checked here, the daemon does that anyway."""
+        """A new request from a caller that has formed its parameters: they are not checked here, the daemon does that anyway."""
         if len(self.asked) >= self.in_flight_max:
             raise Busy(f"{len(self.asked)} requests are not answered yet: take answers before asking for more")
         number = self._last + 1
@@ -158,7 +158,7 @@ class ClientSession:
         return events
 
     def give_up(self) -> list[Failed]:
-        """No connection will follow for now: everything fails that somebody waits for; what was never sent as well."""
+        """No connection will follow for now: every request with a waiting caller fails, also if it was never sent."""
         return [self._lose(asked.id) for asked in list(self.asked.values()) if not asked.is_late]
 
     def late(self, now: int) -> list[Event]:

@@ -2,7 +2,7 @@
 What both ends of a connection have in common: bytes that wait to be sent, times by which something must happen, the end.
 
 Z1  Nothing here reads a clock: `now` is an argument, milliseconds of a clock that only runs forward.
-Z2  `deadline` is the next time at which `tick` has something to do; before it nobody needs to call, and an idle connection has one timer.
+Z2  `deadline` is the next time at which `tick` has something to do; before it no call is needed, and an idle connection has one timer.
 Z3  After the end nothing is taken in any more, and what was written before it can still be sent.
 """
 

@@ -1,10 +1,10 @@
 """
-LISTEN, the client's part: what a datagram tells, which ones were lost, and when to ask without one. No socket, no clock.
+LISTEN, the client's part: what a datagram says, which ones were lost, and when to claim without one. No socket, no clock.
 
 V1  Only a datagram with the right cookie and a number that is new counts; anything else is counted as ignored, and changes nothing.
-V2  A gap in the sequence, or a renewal that tells a higher number than was heard, is a loss: the client asks for work at once.
-V3  Whatever is lost, a client asks by itself after at most `most_ms`, at times that are spread: a thousand clients that lost one
-    datagram together do not ask together.
+V2  A gap in the sequence, or a renewal with a higher number than was received, is a loss: the client claims at once.
+V3  Whatever is lost, a client claims by itself after at most `most_ms`, at times that are spread: a thousand clients that lost one
+    datagram together do not claim together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIGITS_MAX = 19
 
 
 class Notice(NamedTuple):
-    """What a datagram told."""
+    """The content of a datagram."""
 
     journal: str
     due: int
@@ -45,7 +45,7 @@ class Watch:
         self.renew_at = now + self.lease_ms // 3
 
     def receive(self, raw: bytes, now: int) -> Notice | None:
-        """What a datagram tells; None when it does not count (V1)."""
+        """The content of a datagram; None when it does not count (V1)."""
         notice = self._read(raw)
         if notice is None:
             self.ignored += 1
@@ -85,7 +85,7 @@ def _number(text: Any) -> int | None:
 
 
 class Poll:
-    """When to ask for work without having been told: rarely, and not all at once (V3)."""
+    """When to claim without a notice: rarely, and not all clients at once (V3)."""
 
     def __init__(self, *, first_ms: int = 1000, most_ms: int = 30_000, jitter: float = 0.25) -> None:
         if not (0 < first_ms <= most_ms and 0 <= jitter < 1):
@@ -109,5 +109,5 @@ class Poll:
         return at if next_due is None else max(now, min(at, next_due))
 
     def lost(self) -> None:
-        """A datagram was lost, or there was work that nobody had told of: ask more often again."""
+        """A datagram was lost, or there was work that no datagram had announced: poll more often again."""
         self._delay_ms = self._first_ms

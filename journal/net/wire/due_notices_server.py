@@ -1,9 +1,9 @@
 """
-LISTEN, the daemon's part: who wants to be told that entries have fallen due, and which datagram goes out when. No socket, no clock.
+LISTEN, the daemon's part: which clients listen for entries that fall due, and which datagram goes out when. No socket, no clock.
 
     <work:pages DUE cookie=5f0c…;due=3;listener=7;next=1700000005000;sequence=12
 
-The engine tells when the next entry of a journal falls due (`schedule`), and how many are (`due`). The one timer of the daemon sleeps
+The caller reports when the next entry of a journal falls due (`schedule`), and how many are due (`due`). The one timer of the daemon sleeps
 until `deadline`; then `overdue` names the journals to ask the engine about, and `take` gives the datagrams to send.
 
 L1  A datagram is a hint: it says that there is work, never what work. Losing one costs time, never work
@@ -12,9 +12,9 @@ L2  Every datagram of a listener has the next number of its sequence, whatever j
     lease tells the last number, so the loss of the last one shows too.
 L3  One journal's news go to one listener at once, and then not again for GAP_MS: what comes meanwhile becomes one datagram at the end.
 L4  A datagram goes only to the host that asked, over its own authenticated connection, and carries a cookie that only it was told:
-    nobody can have others flooded, and nobody's forged datagram counts.
-L5  A listener lives for LEASE_MS after it was renewed, and no longer than its connection. Nobody wakes up for one that is over.
-L6  Nothing here grows with entries: only with listeners, and with journals that somebody listens to.
+    no client can have another host flooded, and a forged datagram does not count.
+L5  A listener lives for LEASE_MS after it was renewed, and no longer than its connection. One that is over causes no wake-up.
+L6  Nothing here grows with entries: only with listeners, and with journals that have listeners.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Datagram(NamedTuple):
 
 
 class Listener:
-    """Who wants to be told."""
+    """A client's registration for datagrams."""
 
     __slots__ = (
         "address",
@@ -98,7 +98,7 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are told as they are."""
+    """All listeners of a daemon. One thread at a time; `now` is a clock that only runs forward: dates of entries are sent as they are."""
 
     def __init__(self, server: str, *, listeners_max: int = LISTENERS_MAX, gap_ms: int = GAP_MS) -> None:
         self._server = server
@@ -107,18 +107,18 @@ class Listeners:
         self._listeners: dict[int, Listener] = {}
         self._last = 0
         self._audience: dict[str, list[Listener]] = {}
-        """Who wants to know of a journal; made when it is asked for, thrown away when somebody comes or goes."""
+        """The listeners of a journal; computed on demand, discarded when a listener comes or goes."""
         self._expire_at: int | None = None
         """No lease ends before."""
         self._next: dict[str, int] = {}
-        """When the next entry of a journal falls due, as far as the engine told."""
+        """When the next entry of a journal falls due, by the last report."""
         self._known: dict[str, tuple[int, int | None]] = {}
         """How many are due and when the next one is, by the last report."""
         self._later: list[tuple[int, int, str]] = []
-        """When which listener is to be told about which journal (L3)."""
+        """Datagrams that wait for the end of a gap: when, to which listener, about which journal (L3)."""
         self._ready: list[Datagram] = []
 
-    # -- who listens --------------------------------------------------------------------------------------------------
+    # -- listeners ----------------------------------------------------------------------------------------------------
 
     def add(
         self, holder: object, address: tuple[str, int], journals: Iterable[str], grant: Grant, cookie: bytes, now: int
@@ -158,7 +158,7 @@ class Listeners:
         return listener
 
     def remove(self, number: int, holder: object) -> bool:
-        """A listener wants no more; False when there is none."""
+        """Remove a listener; False when there is none."""
         listener = self._listeners.get(number)
         if listener is None or listener.holder is not holder:
             return False
@@ -183,14 +183,14 @@ class Listeners:
             self._forget()
 
     def _forget(self) -> None:
-        """What nobody listens to any more is not kept (L6)."""
+        """Remove the state of journals without listeners (L6)."""
         self._audience.clear()
         for journal in [j for j in {*self._next, *self._known} if not self.is_wanted(j)]:
             self._next.pop(journal, None)
             self._known.pop(journal, None)
 
     def is_wanted(self, journal: str) -> bool:
-        """Whether somebody listens to a journal: the engine need not report on others."""
+        """Whether a journal has listeners: the engine need not report on other journals."""
         return bool(self._wanting(journal))
 
     def _wanting(self, journal: str) -> list[Listener]:
@@ -203,7 +203,7 @@ class Listeners:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    # -- what the engine tells ----------------------------------------------------------------------------------------
+    # -- reports of the engine ----------------------------------------------------------------------------------------
 
     def schedule(self, journal: str, next_due: int | None) -> None:
         """The next entry of a journal that is not due yet falls due then; None: there is none."""
@@ -220,7 +220,7 @@ class Listeners:
         return found
 
     def due(self, journal: str, number: int, next_due: int | None, now: int) -> None:
-        """So many entries are due by now, and the next one is then: all who want to know are told (L3)."""
+        """`number` entries are due now, and the next one at `next_due`: all listeners of the journal get a datagram (L3)."""
         self._expire(now)
         self.schedule(journal, next_due)
         if number < 1 or not self.is_wanted(journal):
@@ -265,7 +265,7 @@ class Listeners:
 
     @property
     def gap_at(self) -> int | None:
-        """When the next gap ends that somebody's news wait for (L3)."""
+        """When the next gap ends that a listener's datagram waits for (L3)."""
         return self._later[0][0] if self._later else None
 
     @property

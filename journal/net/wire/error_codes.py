@@ -4,8 +4,8 @@ Errors on the wire: each class of journal.errors has one code, and each code one
     [code, message, fields]      fields: what the class keeps beside its message, by name
 
 C1  One to one, and for ever: a code is never given to another class, and never goes.
-C2  Who receives a code that it does not know raises RemoteError, which keeps the code: a newer daemon may have more.
-C3  An error that is none of ours becomes `internal`, without its text: it may hold what is nobody's business.
+C2  A client that receives a code that it does not know raises RemoteError, which keeps the code: a newer daemon may have more.
+C3  An error that is none of ours becomes `internal`, without its text: it may hold confidential data.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a connection tells the program around it. Frozen values: they say what has happened, the program decides.
+Events of a connection, for the program around it. Frozen values: they say what has happened, the program decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from journal.net.wire.commands.command import Command
 
 
 class Opened(NamedTuple):
-    """Daemon: the handshake is over, this is who it is."""
+    """Daemon: the handshake is over; the identity of the client."""
 
     grant: Grant
 
@@ -61,7 +61,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Client: the error that a request met; ConnectionLost: nobody knows what it came to."""
+    """Client: the error that a request met; ConnectionLost: its outcome is unknown."""
 
     id: int
     error: JournalError

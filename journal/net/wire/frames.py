@@ -4,8 +4,8 @@ Frames: what goes over a stream, as msgpack with a length in front.
     length u32 BE | msgpack [kind, …]
 
     0 hello     name "journal", lowest version, highest version, {options}     both sides, first
-    1 prove     identity, proof                                              client: who it is
-    2 welcome   identity, [roles], proof                                     daemon: who it takes it for
+    1 prove     identity, proof                                              client: its identity
+    2 welcome   identity, [roles], proof                                     daemon: the identity that it accepted
     3 request   id, command, journal ("" for the daemon), {parameters}         client
     4 reply     id, result                                                   daemon, in the order of the requests
     5 failure   id (0: the connection), code, message, {fields}              daemon, in place of a reply
@@ -17,7 +17,7 @@ Frames: what goes over a stream, as msgpack with a length in front.
 F1  A length is checked as soon as its four bytes are there: nothing of a frame that is too long is waited for.
 F2  Strict: exact types, no ext types, maps with text keys, a list no longer than LIST_MAX, nothing nested deeper than NESTING_MAX.
 F3  Total: any bytes give frames or a FrameError, and nothing else. After the first error a decoder is dead.
-F4  The data of entries travels packed, as bytes: what a user puts into it is nobody's concern here, and costs nothing to pass on.
+F4  The data of entries travels packed, as bytes: its content is not looked at here, and costs nothing to pass on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Hello(NamedTuple):
 
 
 class Prove(NamedTuple):
-    """Who a client is, with the proof that it has the secret of that identity."""
+    """The identity of a client, with the proof that it has the secret of that identity."""
 
     identity: str
     proof: bytes
@@ -152,7 +152,7 @@ LARGER = "send less at a time, put a reference to the data, or give both sides l
 
 
 def packer() -> Pack:
-    """What packs values; for one thread at a time. It has a buffer of 256 KiB, so those who share a thread share one."""
+    """What packs values; for one thread at a time. It has a buffer of 256 KiB, so all users on one thread share one."""
     pack: Pack = msgpack.Packer(use_bin_type=True).pack
     return pack
 
@@ -230,7 +230,7 @@ class Decoder:
             self._length()
 
     def is_whole(self, data: bytes) -> bool:
-        """Whether these bytes are one frame, and nothing came before: who knows that may `decode` it without feeding it."""
+        """Whether these bytes are one frame, and nothing came before: then the caller may `decode` it without feeding it."""
         return (
             self._at == len(self._buffer)
             and 4 < len(data) <= self.bytes_max + 4
@@ -330,7 +330,7 @@ def _mistyped(kind: int, fields: list[Any]) -> FrameError:
     return FrameError(f"a {name} frame has {shown(wrong)} where {expected.__name__} is expected")
 
 
-# Numbers in range, names that are names: nobody behind this has to look again.
+# Numbers in range, names that are names: no later code has to check them again.
 
 
 def _check_request(frame: Request) -> None:

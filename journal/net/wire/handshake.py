@@ -1,10 +1,10 @@
 """
-The hellos of both sides: versions, nonces, and what each tells of itself.
+The hellos of both sides: versions, nonces, and the options of each side.
 
     client   {agent, nonce, session, proves}
     daemon   {agent, server, epoch, nonce, needs_proof, frame_bytes_max, in_flight_max, idle_ms}
 
-H1  A hello that is accepted has everything that is read later: nobody looks for an option twice.
+H1  A hello that is accepted has everything that is read later: options are checked once.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Daemon:
 
 
 class ClientHello(NamedTuple):
-    """What a client told of itself."""
+    """The options in a client's hello."""
 
     session: bytes
     nonce: bytes
     proves: bool
-    """Whether it wants to prove an identity although the system vouches for it."""
+    """Whether it will prove an identity although the system vouches for it."""
 
 
 class ServerHello(NamedTuple):
-    """What a daemon told of itself."""
+    """The options in a daemon's hello."""
 
     server: str
     epoch: int

@@ -15,7 +15,7 @@ HELLO_BYTES_MAX = 4096
 FRAME_BYTES_LIMIT = 1 << 27
 """No frame is longer, whatever the sides agree on."""
 LIST_MAX = 16_384
-"""Items of one list in a frame. An unpacker makes room for as many as a header claims: this bounds what it believes."""
+"""Items of one list in a frame. An unpacker allocates room for as many as a header claims: this bounds it."""
 NESTING_MAX = 16
 """Lists and maps within each other. The data of entries does not count: it travels packed."""
 NAME_MAX = 64

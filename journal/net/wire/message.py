@@ -1,5 +1,5 @@
 """
-A message: who says what to whom. One model, whatever it is written as (journal.net.wire.line, journal.net.wire.frames).
+A message: sender, receiver, command. One model, whatever it is written as (journal.net.wire.line, journal.net.wire.frames).
 
     sent_from   server and service of the sender; on a connection it is the name that was registered there
     to          server and service it is meant for: the daemon, and a journal of it; empty: the daemon itself

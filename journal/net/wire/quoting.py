@@ -1,8 +1,8 @@
 """
-What others sent, as it may stand in a message or a log: one function, so that nobody forges a line or moves a cursor.
+Quotes untrusted values for messages and logs: one function, so that no value forges a line or moves a cursor.
 
 X1  The result is one line of printable characters, at most about TEXT_MAX of them, whatever was sent.
-X2  What we say ourselves, with such values in it, is told whole, up to REASON_MAX: the remedy stands at its end.
+X2  Our own texts, with such values in them, are kept whole, up to REASON_MAX: the remedy stands at their end.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class State(Enum):
 
 
 class Answering(Stream):
-    """What a connection says; what it hears is the other half."""
+    """The sending half of a daemon's connection."""
 
     def __init__(self, daemon: Daemon, limits: Limits, now: int) -> None:
         super().__init__(limits, now, daemon.pack)
@@ -82,7 +82,7 @@ class Answering(Stream):
         """
         Answer a request; the connection that has bytes to send now: another one when the client has come anew.
 
-        `unsent` is told of a result that no frame can hold, before the request is answered with that error.
+        `unsent` is called with a result that no frame can hold, before the request is answered with that error.
         """
         command = self._asked.get(number)
         try:

@@ -7,10 +7,10 @@ The daemon's end of a connection, without its socket: bytes in, events out; answ
 
 D1  Requests are handed out in their order and answered in their order. Each is answered once; one that is refused here never gets out.
 D2  With `in_flight_max` requests unanswered, or `output_bytes_max` bytes unsent, or held, no further request is taken, and `wants_bytes`
-    says so: a client that never reads stops itself and nobody else.
-D3  Who is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
+    says so: a client that never reads stops itself and no other client.
+D3  A client whose identity is not known yet can send small frames and ask whether the daemon is alive, and nothing else.
 D4  An error of the protocol ends the connection with its reason; an error of a request ends nothing.
-D5  While an answer takes long, the client hears from time to time that the daemon is there; an idle connection costs no wake-up.
+D5  While an answer takes long, the daemon sends `alive` from time to time; an idle connection costs no wake-up.
 D6  What is pushed never exceeds the credit, but for the item that ends a subscription, and never comes before the reply that names it.
 """
 
@@ -48,7 +48,7 @@ _OWN_NAME = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY", "LEASES", "SUBSCRIBE"
 
 
 class ServerConnection(Answering):
-    """One connection of a daemon. One thread at a time, with all others that have the same sessions."""
+    """One connection of a daemon. One thread at a time uses it and all other connections that share its sessions."""
 
     def __init__(
         self, daemon: Daemon, *, nonce: bytes, now: int, grant: Grant | None = None, limits: Limits = DEFAULT
@@ -63,7 +63,7 @@ class ServerConnection(Answering):
         self.grant = NOTHING
         self.registered: str | None = None
         self.is_held = False
-        """Set by who makes the requests and has some that it cannot make yet: no further one is taken (D2)."""
+        """Set by the owner while it has requests that it cannot make yet: no further one is taken (D2)."""
         self._nonce = check_nonce(nonce)
         self._vouched = grant
         self._hello: ClientHello | None = None

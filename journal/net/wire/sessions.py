@@ -6,7 +6,7 @@ requests of each session came to. A request that comes a second time, on a new c
 answer that is still being made. A daemon that was restarted has forgotten: its hello says so (`epoch`), and the client does not ask again.
 
 S1  A request whose command is not safe to repeat is handed to the engine at most once in a session, whatever connections break.
-S2  A session belongs to the identity that began it; nobody else can ask for its answers.
+S2  A session belongs to the identity that began it; no other identity can ask for its answers.
 S3  What is kept is bounded: answers by number and bytes, and by time once their connection is gone; sessions by number. A session whose
     answers are gone still knows which requests it has seen: they are refused as forgotten, not made again. One that was left with a bye
     is over at once.
@@ -60,7 +60,7 @@ class Kept:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are too many, also without those of sessions that were left: who adds one lets his own go."""
+        """Whether there are too many, also without those of sessions that were left: then the session that adds one drops its own."""
         while self.bytes > self.bytes_max and self._make_room():
             pass
         return self.bytes > self.bytes_max
@@ -197,7 +197,7 @@ class Sessions(Generic[H]):
                 self._left[session.key] = self._laden[session.key] = None
 
     def leave(self, session: Session[H], holder: H) -> None:
-        """A client has taken its leave, with everything answered: nobody comes back for it."""
+        """A client has sent its bye, with everything answered: the session is not needed any more."""
         if session.holder is holder and self._sessions.get(session.key) is session:
             self._drop(session.key)
 

@@ -6,7 +6,7 @@ The token file: the identities that a daemon knows, one in a line.
     watch       60303ae22b998861bce3b28f33eec1be  consume          *              -
 
 roles: produce, consume, admin. journals, names: patterns with * ? [ ], separated by commas; `-` is none. An identity may always act
-under its own name. Whoever opens the file checks that it is its own and that nobody else may read it (0600).
+under its own name. The program that opens the file checks that it owns the file and that no other user may read it (0600).
 
 O1  A file is taken whole or not at all; an error names the line and never shows a secret.
 O2  `parse_tokens(format_tokens(tokens)) == tokens`.

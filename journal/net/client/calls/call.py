@@ -1,6 +1,6 @@
 """
 A call: what a verb asks of a daemon, and how its answer is read. Made by the other modules of journal.net.client.calls, carried out by
-whoever has a connection, blocking or not.
+the owner of a connection, blocking or not.
 
 A verb that takes more than one question (a group that does not fit into a frame, a long list) is a generator of calls, which is sent
 the answers and returns the result.
@@ -40,7 +40,7 @@ class Call(NamedTuple, Generic[R]):
     read: Callable[[Any], R]
     is_slow: bool = False
     undo: Undo | None = None
-    """What to ask when the answer comes and nobody wants it any more."""
+    """What to ask when the answer comes after its caller has stopped waiting."""
 
 
 Steps = Generator[Call[Any], Any, R]

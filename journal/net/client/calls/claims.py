@@ -92,7 +92,7 @@ def _claimed_many(journal: str, n: int, how: dict[str, Any], durability: str | N
         except JournalError:
             if not found:
                 raise
-            break  # what there is already is the caller's; who claims on meets the error again
+            break  # the caller gets what was claimed so far; its next claim meets the error again
         found += claimed.leases
         if len(claimed.leases) < wanted:
             break
@@ -111,7 +111,7 @@ def claim_key(
     """
     Take the entry with this key, which is due, under a lease, whatever comes before it in the order of work.
 
-    NotFound, Leased (somebody has it), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
+    NotFound, Leased (it is under a lease already), VersionMismatch (it is not the version that was asked for), NotDue or Paused.
     """
     key_bytes(key)
     version_number(version)
@@ -230,7 +230,7 @@ def release(
 
 
 def bury(journal: str, token: int | Tokened, reason: str = "", *, durability: str | None = None) -> Call[None]:
-    """Give an entry up: it is kept apart until somebody retries or discards it."""
+    """Give an entry up: it is kept apart until it is retried or discarded."""
     reason_text(reason)
     return call("BURY", journal, nothing, token=token_of(token), reason=reason or None, durability=durability)
 
@@ -321,7 +321,7 @@ def _read_subscribed(value: Any) -> int:
 
 
 def _undo(journal: str, result: Any) -> list[Call[Any]]:
-    """Give back what nobody waits for any more."""
+    """Calls that release the leases of a claim whose caller has stopped waiting."""
     rows = (result.get("leases") or [result.get("lease")]) if type(result) is dict else [result]
     return [release(journal, row[_TOKEN]) for row in rows if type(row) is list and len(row) > _TOKEN]
 

@@ -1,4 +1,4 @@
-"""The verbs of who keeps a store, as calls. What they do says journal.Store; see journal.net.client.calls.call."""
+"""The verbs of operators, as calls. journal.Store documents what they do; see journal.net.client.calls.call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pause(journal: str, reason: str = "", *, durability: str | None = None) -> C
 
 
 def resume(journal: str, *, durability: str | None = None) -> Call[bool]:
-    """Hand out again what is due, and wake who sleeps; False when the journal was not paused."""
+    """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
     return call("RESUME", journal, as_it_is, durability=durability)
 
 

@@ -100,8 +100,8 @@ def create(
     """
     Add an entry; KeyExists when there is one with this key.
 
-    With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: who got no
-    answer asks again. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
+    With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead, so a caller that
+    got no answer can retry. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
     """
     item = _put(key, data, priority, process_date, delay, expiration, insertion_date, owner)
     return call("CREATE", journal, one_result, **item, is_repeatable=is_repeatable or None, durability=durability)

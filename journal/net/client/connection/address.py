@@ -36,14 +36,14 @@ class Address(NamedTuple):
 
 
 def store_of(written: str | os.PathLike[str]) -> str | None:
-    """The path of the store that somebody wrote; None: it is an address."""
+    """The path of a store, where `written` is one; None: it is an address."""
     text = os.fspath(written) if isinstance(written, os.PathLike) else written
     is_path = type(text) is str and text and not text.startswith("unix:") and "://" not in text
     return os.path.abspath(text) if is_path else None
 
 
 def parse_address(written: str | os.PathLike[str]) -> Address:
-    """The address that somebody wrote."""
+    """The address that `written` names."""
     text = os.fspath(written) if isinstance(written, os.PathLike) else written
     if type(text) is not str or not text:
         raise Invalid(f"{written!r} is no address of a daemon: write {_FORMS}")

@@ -15,7 +15,7 @@ from journal.shield import shielded
 @shielded
 class Clocks:
     """
-    How far the daemon's clock is from ours, and how it goes by our steady clock, which nobody sets. Times are in milliseconds. Safe to
+    How far the daemon's clock is from ours, and how it runs by our steady clock, which is never set. Times are in milliseconds. Safe to
     use from many threads.
     """
 
@@ -29,7 +29,7 @@ class Clocks:
         """The daemon's clock minus our steady one."""
 
     def ping(self, now: int) -> Call[tuple[int, int]]:
-        """The next PING, which tells what the last one has shown."""
+        """The next PING, which carries the result of the last one."""
         last = self._last
         if last is None:
             return operations.ping(sent=now)

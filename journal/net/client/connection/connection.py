@@ -1,14 +1,15 @@
 """
-A connection that the threads of a program share: who waits, who reads for all, how it comes back.
+A connection that the threads of a program share: which threads wait, which one reads for all, how it reconnects.
 
 J1  `_lock` guards everything here, and is never held while a thread waits for bytes, a connection or a date.
-J2  While somebody waits there is one reader, and only the reader receives and connects. A socket is not closed under it: it is interrupted.
-J3  Whoever waits is told: the answer, that its time is over, or that no daemon was found for as long as the backoff says.
+J2  While threads wait, one of them is the reader, and only the reader receives and connects. A socket is not closed under it: it is
+    interrupted.
+J3  Every wait ends: with the answer, with its timeout, or because no daemon was found for as long as the backoff says.
 J4  What was sent is sent again only as the session allows it (journal.net.wire.client_connection); else it fails with ConnectionLost.
-J6  Callers raise the shield: an interrupt comes where somebody waits for bytes, for a turn or for a connection, nowhere else.
-J5  What is to be undone is asked for until it is known what it came to, over as many connections as that takes, and then undone: by a
+J6  Callers raise the shield: an interrupt comes where a thread waits for bytes, for a turn or for a connection, nowhere else.
+J5  A request that must be undone is repeated until its outcome is known, over as many connections as that takes, and then undone: by a
     thread that ends when it is settled, or when there is no daemon for as long as the backoff says. Then the next connection goes on with
-    it. A daemon that was restarted does not know of it any more.
+    it. A daemon that was restarted has forgotten the request.
 """
 
 from __future__ import annotations
@@ -80,21 +81,21 @@ class Shared:
         """What the reader waits on."""
         self._is_welcome = False
         self._waiting: dict[int, Waiter | Posted] = {}
-        """Who is told of the answer to a request."""
+        """By request: the waiter or callback that gets the answer."""
         self._followers: dict[Waiter, None] = {}
-        """Who waits and does not read."""
+        """Threads that wait and do not read."""
         self._rooms: list[Waiter] = []
-        """Of those, who waits until it may ask."""
+        """Of those, the threads that wait for room to send a request."""
         self._owed: deque[Call[Any]] = deque()
-        """What is to be asked as soon as there is room, and nobody waits for."""
+        """Requests without a waiting caller, to be sent as soon as there is room."""
         self._owed_next: list[Call[Any]] = []
-        """Of that, what this daemon takes no more: for its successor."""
+        """Of those, the ones that a stopping daemon refused: for its successor."""
         self._debts: set[int] = set()
-        """Requests that nobody waits for, and that must come to an end (J5)."""
+        """Requests without a waiting caller whose outcome must become known (J5)."""
         self._settling: tuple[Waiter, threading.Thread] | None = None
-        """Who sees to that."""
+        """The thread that settles them, and its waiter."""
         self._inboxes: dict[int, Inbox] = {}
-        """Of the subscriptions of this connection."""
+        """By number: the inboxes of this connection's subscriptions."""
         self._has_reader = False
         self._trouble: StorageError | None = None
         self._closing = Latch()
@@ -122,14 +123,14 @@ class Shared:
             connection.sent(wire.send(connection.outgoing), now)
 
     def _pay(self, now: int) -> None:
-        """Ask for what nobody waits for."""
+        """Send the requests that have no waiting caller."""
         session = self._session
         while self._owed and len(session.asked) < session.in_flight_max and self._trouble is None:
             call = self._owed.popleft()
             self._debts.add(self._send(call, Posted(partial(self._paid, call)), None, now).id)
 
     def _paid(self, call: Call[Any], result: Any, error: JournalError | None) -> None:
-        """What nobody waits for is asked once more when nobody knows whether it was done: all of it comes to the same twice."""
+        """A request without a waiting caller is sent again when its outcome is unknown: all of these have the same effect twice."""
         if call.command.retry is not Retry.CONNECTION:
             if isinstance(error, Stopping):
                 self._owed_next.append(call)
@@ -139,7 +140,7 @@ class Shared:
     # -- undoing ------------------------------------------------------------------------------------------------------
 
     def _owe_undo(self, number: int, undo: Undo) -> None:
-        """Under the lock: nobody waits for a request any more, and what it comes to must be undone (J5)."""
+        """Under the lock: the caller of a request has stopped waiting, and the effect of the request must be undone (J5)."""
         self._waiting[number] = Posted(partial(self._undo, undo))
         self._debts.add(number)
         if self._settling is None:
@@ -177,7 +178,7 @@ class Shared:
     # -- waiting ------------------------------------------------------------------------------------------------------
 
     def _sit(self, waiter: Waiter) -> None:
-        """Under the lock: it reads, or others tell it (J2)."""
+        """Under the lock: the waiter becomes the reader, or waits for the reader (J2)."""
         if self._has_reader:
             waiter.sit()
             self._followers[waiter] = None
@@ -185,7 +186,7 @@ class Shared:
             self._has_reader = waiter.is_reader = True
 
     def _wait(self, waiter: Waiter) -> None:
-        """Until it is told."""
+        """Wait until it has ended."""
         try:
             while not waiter.is_done:
                 if waiter.is_reader:
@@ -200,7 +201,7 @@ class Shared:
                         self._hand_over(waiter)
 
     def _follow(self, waiter: Waiter) -> None:
-        """Wait until somebody tells, or it is our turn to read."""
+        """Wait for the answer, or for our turn to read."""
         rest = None if waiter.by is None else max(0, waiter.by - now_ms() + 1) / 1000
         if not take(waiter.lock, rest):
             with self._lock:
@@ -234,12 +235,12 @@ class Shared:
             with self._lock:
                 self._read_from = None
                 if wire is not self._wire:
-                    wire.close()  # somebody else saw its end
+                    wire.close()  # another thread saw its end
             raise
         self._read_from = None
         with self._lock:
             if wire is not self._wire:
-                wire.close()  # somebody else saw its end
+                wire.close()  # another thread saw its end
                 return
             now = monotonic_ns() // 1_000_000
             said = None if data is None else wire.plain(data)
@@ -267,7 +268,7 @@ class Shared:
         self._flush(now)
         mine.is_near = mine.by is not None and mine.by - now <= NEAR_MS
         if mine.by is not None and mine.by <= now:
-            mine.end(error=TimedOut("its time is over"))  # who waits for an answer was told before
+            mine.end(error=TimedOut("its time is over"))  # a waiter for an answer has ended before
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -319,7 +320,7 @@ class Shared:
         self._owed_next.clear()
 
     def _ended(self, error: JournalError | None, now: int) -> None:
-        """Under the lock: the connection is over; the reader makes another one, if somebody waits."""
+        """Under the lock: the connection is over; the reader makes another one, if a thread waits."""
         was_welcome, self._is_welcome = self._is_welcome, False
         self._drop_wire()
         if was_welcome:
@@ -387,13 +388,13 @@ class Shared:
             self._flush(now)
 
     def _missed(self, error: BaseException | None, now: int) -> None:
-        """Under the lock: an attempt was in vain; there is another one, or all are told (J3)."""
+        """Under the lock: an attempt failed; there is another one, or all waits end (J3)."""
         if not self._comeback.missed(error, now, random.random()):
             reason = self._comeback.reason
             self._give_up(reason, Busy(reason) if isinstance(error, Busy) else None)
 
     def _give_up(self, reason: str, error: JournalError | None) -> None:
-        """Under the lock: tell all who wait. What was never sent fails with `error`, if there is one."""
+        """Under the lock: end all waits. What was never sent fails with `error`, if there is one."""
         sent = {asked.id for asked in self._session.asked.values() if asked.is_sent}
         for event in self._session.give_up():
             lost = error if error is not None and event.id not in sent else ConnectionLost(f"{event.error}; {reason}")
@@ -406,7 +407,7 @@ class Shared:
         self._end_settling()
 
     def _after_fork_in_child(self) -> None:
-        """Whoever held a lock is not here, and the connection is the parent's."""
+        """The threads that held locks do not exist in the child, and the connection belongs to the parent."""
         self._lock = threading.Lock()
         self._trouble = ForkedStore(
             f"the connection to {self.address} was made by process {os.getppid()}, the parent of this one ({os.getpid()}): "
@@ -426,7 +427,7 @@ class Shared:
 
 
 def _ignore(result: Any, error: JournalError | None) -> None:
-    """An answer that nobody wants."""
+    """Discards an answer."""
 
 
 _all: weakref.WeakSet[Shared] = weakref.WeakSet()

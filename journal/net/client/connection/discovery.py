@@ -2,7 +2,7 @@
 Where the daemon of a store is, by the store's path: as its owner has written it into LOCK (docs/DATA.md), else at its usual socket.
 
 W1  What is written there counts while its owner lives: a port that a dead daemon had may be another one's by now.
-W2  The lock itself is not touched, not for a moment: somebody might want it in that moment.
+W2  The lock itself is never taken, not for a moment: another process might try to take it in that moment.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """
-LISTEN, the client's socket: one UDP port and one thread for all who work over a connection, while somebody does.
+LISTEN, the client's socket: one UDP port and one thread for all workers of a connection, while there are any.
 
-The thread registers the port over the stream, renews that, hears the datagrams (journal.net.wire.due_notices_client), and tells who sleeps.
+The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices_client), and
+wakes sleeping workers.
 
-N1  A registration ends with its connection. The thread sees that end also while nobody reads, and registers anew: the daemon then tells
-    what is due already.
+N1  A registration ends with its connection. The thread sees that end also while no thread reads, and registers anew: the daemon then
+    reports what is due already.
 N2  Without a registration (the daemon has no room for more, its answer does not come) workers poll, and it is tried again.
-N3  A datagram that was lost is made up for as soon as the loss shows: everybody is woken.
+N3  When the loss of a datagram shows, all workers are woken.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ R = TypeVar("R")
 log = logging.getLogger("journal.client")
 
 NAMED_MAX = 1024
-"""Journals that LISTEN may name; who works on more hears of all."""
+"""Journals that LISTEN may name; a client with workers on more of them listens to all."""
 AGAIN_MS = 5_000
 SOON_MS = 200
 """After a connection that broke just then: the next one was waited for already, as long as the backoff says."""
@@ -54,7 +55,7 @@ def bound(host: str) -> socket.socket:
 
 
 class Listening:
-    """See the module. `names`: the journals that somebody works on; `tell`: wakes who works on one, or (None) all."""
+    """See the module. `names`: the journals that have workers; `tell`: wakes the workers of one, or (None) all."""
 
     def __init__(self, heart: Heart, names: Callable[[], set[str]], tell: Callable[[str | None], None]) -> None:
         self._heart = heart
@@ -92,14 +93,14 @@ class Listening:
             raise
 
     def look(self) -> None:
-        """Have the thread look around."""
+        """Wake the thread, to check its state."""
         try:
             self._waker.send(b".")
         except OSError:
             return  # it has much to read already, or is over
 
     def end(self) -> None:
-        """Nobody works any more."""
+        """End the thread: there are no workers any more."""
         self._is_over = True
         self.look()
 
@@ -205,7 +206,7 @@ class Listening:
         if self._socket is not None and self._socket.fileno() in found:
             self._take(self._socket)
         if stream is not None and found.get(stream, 0) & _HUNG_UP and stream == self._link.descriptor:
-            self._is_lost = True  # nobody has read that yet: who asks now connects anew (N1)
+            self._is_lost = True  # no thread has read that end yet: the next request reconnects (N1)
 
     def _rest_ms(self) -> int:
         if self._again_at:

@@ -1,9 +1,9 @@
 """
 Where the workers of a program sleep until something falls due, each journal's in a place of its own; a thread listens for all of them
-(journal.net.client.connection.due_notice_thread), while somebody works.
+(journal.net.client.connection.due_notice_thread), while there are workers.
 
-E1  Whatever is told, lost or forged, a worker only asks earlier than it would by itself: work comes from claims alone.
-E2  Who looks at the news of a place before it claims misses nothing that comes afterwards.
+E1  Whatever datagrams arrive, get lost or are forged, a worker only claims earlier than it would by itself: work comes from claims alone.
+E2  A worker that reads the news count of a place before it claims misses nothing that comes afterwards.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Place:
 
     def __init__(self) -> None:
         self.news = 0
-        """How often something was told."""
+        """The number of notices so far."""
         self.users = 0
         self._told = threading.Condition(threading.Lock())
 
     def tell(self) -> None:
-        """Have all who sleep here look around."""
+        """Wake all workers that sleep here."""
         with self._told:
             self.news += 1
             self._told.notify_all()
@@ -82,7 +82,7 @@ class FarTime:
         return max(0.0, ms - steady_ms()) / 1000
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Nobody moves it."""
+        """This clock never jumps, so the callback is never called."""
         return lambda: None
 
 
@@ -98,10 +98,10 @@ class Ear:
         heart.link.on_fork.append(self._after_fork_in_child)
 
     def _after_fork_in_child(self) -> None:
-        """Whoever held a lock, slept or listened is not here."""
+        """The threads that held locks, slept or listened do not exist in the child."""
         self._lock = (
             threading.RLock()
-        )  # a worker that nobody holds any more leaves when it is collected, in whatever this thread does
+        )  # reentrant: the garbage collector may end an abandoned worker in this thread, at any point
         self._places: dict[str, Place] = {}
         self._thread: Listening | None = None
 
@@ -111,13 +111,13 @@ class Ear:
             return self._keys.setdefault(journal, Key())
 
     def poll(self) -> Poll:
-        """When a worker asks without having been told."""
+        """When a worker claims without a notice."""
         most_ms = self.heart.link.options.poll_ms
         return Poll(first_ms=min(1000, most_ms), most_ms=most_ms)
 
     @contextmanager
     def place(self, journal: str) -> Iterator[Place]:
-        """Somebody works on a journal: where it sleeps."""
+        """The place where a worker of this journal sleeps, while it works."""
         self.heart.link.check()
         with SHIELD, self._lock:
             if self._thread is None:
@@ -139,7 +139,7 @@ class Ear:
                         self._thread = None
 
     def names(self) -> set[str]:
-        """The journals that somebody works on."""
+        """The journals that have workers."""
         with self._lock:
             return set(self._places)
 

@@ -2,8 +2,8 @@
 The heartbeat: a PING each third of the time after which the daemon takes silence for an end, while something is subscribed. Without it a
 connection that is idle for too long ends, and the next call makes another one.
 
-P1  One thread for a link, while somebody wants it. It is a caller as any other, and reads for all while it waits.
-P2  With each PING the two clocks are compared, and the daemon is told what came of the last one: that is this program's drift.
+P1  One thread for a link, while something is subscribed. It is a caller as any other, and reads for all while it waits.
+P2  With each PING the two clocks are compared. The PING carries the result of the last comparison: this program's drift.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def wall_ms() -> float:
 
 
 def steady_ms() -> float:
-    """What nobody sets."""
+    """A clock that is never set."""
     return time.monotonic_ns() / 1_000_000
 
 
@@ -44,7 +44,7 @@ class Heart:
         link.on_fork.append(self._after_fork_in_child)
 
     def _after_fork_in_child(self) -> None:
-        """Whoever held the lock, and the thread, is not here."""
+        """The heartbeat's thread, and any thread that held the lock, do not exist in the child."""
         self._users = 0
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
@@ -57,14 +57,14 @@ class Heart:
         self.clocks.pong(sent, answer, wall_ms(), steady_sent, steady_ms())
 
     def begin(self) -> None:
-        """Somebody is subscribed."""
+        """A subscription has begun."""
         with self._changed:
             if self._thread is None:
                 self._thread = begin(threading.Thread(target=self._run, name="journal-heartbeat", daemon=True))
             self._users += 1
 
     def end(self) -> None:
-        """It is no more."""
+        """A subscription has ended."""
         with self._changed:
             self._users -= 1
             self._changed.notify_all()
@@ -86,6 +86,4 @@ class Heart:
             except StorageError:
                 continue  # the link was closed
             except JournalError as e:
-                log.info(
-                    "heartbeat_missed daemon=%s error=%s", self.link.address, e
-                )  # whoever is subscribed sees it too
+                log.info("heartbeat_missed daemon=%s error=%s", self.link.address, e)  # the subscriptions see it too

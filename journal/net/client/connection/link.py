@@ -1,14 +1,14 @@
 """
-The blocking end of a client: what its verbs ask with.
+The blocking end of a client: its verbs send their requests through it.
 
-Whoever asks sends on its own thread. Then one of those who wait reads, for all (journal.net.client.connection.connection): it hands out
-what comes, and when its own answer is there another one goes on reading. No other thread is in between, so a call costs two system calls.
+A caller sends on its own thread. Then one of the waiting threads reads for all (journal.net.client.connection.connection): it hands out
+what comes, and when its own answer is there another thread goes on reading. No other thread is in between: a call costs two system calls.
 
 L1  A call ends: with its answer, its timeout, or ConnectionLost.
-L2  What nobody has waited for to its end (a timeout, an interrupt) is undone: a claim is given back. If need be on another connection,
-    where it is asked again (journal.net.client.connection.connection, J5).
-L3  What a stopping daemon refused is asked again, of its successor: it was not done.
-L4  What is about a subscription is asked on the connection that has it, or not at all: on another one its number is somebody else's.
+L2  A request whose caller stopped waiting (a timeout, an interrupt) is undone: a claim is given back. If need be on another connection,
+    where the request is repeated (journal.net.client.connection.connection, J5).
+L3  A request that a stopping daemon refused is sent to its successor: it was not done.
+L4  A request about a subscription goes to the connection that has it, or to none: on another one its number names another subscription.
 L5  A subscription ends with its connection, so that making it once more is harmless.
 """
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 STOPPING_S = 0.05
 """How often a daemon that takes nothing new is asked again."""
 SETTLE_S = 1.0
-"""How long closing waits for what is being undone. A daemon that answers at all does so in milliseconds; one that hangs keeps nobody."""
+"""How long closing waits for what is being undone. A daemon answers in milliseconds; one that hangs delays closing no longer than this."""
 
 
 @shielded
@@ -104,7 +104,7 @@ class Link(Shared):
     def post(
         self, call: Call[Any], then: Callable[[Any, JournalError | None], None], inbox: Inbox | None = None
     ) -> None:
-        """Ask, and do not wait for the answer. `then` is told it, under the lock: it must not ask."""
+        """Send a request, and do not wait for the answer. `then` is called with it, under the lock: it must send no request."""
         with self._lock:
             if self._trouble is not None:
                 raise self._trouble
@@ -135,7 +135,7 @@ class Link(Shared):
                 raise waiter.error
 
     def _abandon(self, asked: Asked, waiter: Waiter) -> None:
-        """Under the lock: nobody waits for an answer any more (L2)."""
+        """Under the lock: the caller has stopped waiting for the answer (L2)."""
         if waiter.is_done:
             self._undo(waiter.undo, waiter.result, waiter.error)
             self._pay(now_ms())
@@ -205,7 +205,7 @@ class Link(Shared):
             raise waiter.error
 
     def wake(self, inbox: Inbox) -> None:
-        """Have those who wait for an inbox look around."""
+        """Wake the threads that wait for an inbox."""
         with self._lock:
             inbox.wake()
 
@@ -225,7 +225,7 @@ class Link(Shared):
 
     @property
     def descriptor(self) -> int | None:
-        """Of the connection, for who wants to see its end."""
+        """The file descriptor of the connection, for a caller that polls for its end."""
         wire = self._wire
         number = -1 if wire is None else wire.socket.fileno()
         return None if number < 0 else number
@@ -241,7 +241,7 @@ class Link(Shared):
         return self._trouble is not None
 
     def close(self) -> None:
-        """End the connection. Who waits is told; what is being undone has a moment (J5). Closing twice is fine."""
+        """End the connection, and all waits. What is being undone gets up to SETTLE_S (J5). Closing twice is fine."""
         self._wait_settled(SETTLE_S)
         with self._lock:
             if self._trouble is not None:

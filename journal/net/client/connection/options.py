@@ -1,4 +1,4 @@
-"""How a client behaves: who it is, how long it waits, how it comes back. One frozen object, checked once."""
+"""The options of a client: identity, timeouts, reconnection. One frozen object, checked once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from journal.net.wire.message import PLACE, checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
     """
-    When to try to connect again: after `first`, then after twice as long each time, up to `most`; each wait is shortened by chance,
-    so that many clients do not come back together. After `total` without a daemon those who wait are told.
+    When to try to connect again: after `first`, then after twice as long each time, up to `most`; each wait is shortened at random,
+    so that many clients do not reconnect together. After `total` without a daemon waiting calls fail.
     """
 
     first: DurationLike = "50ms"
@@ -41,18 +41,18 @@ class Backoff:
             )
 
     def wait_ms(self, attempt: int, chance: float) -> int:
-        """How long to wait after so many attempts in vain; `chance` is a random number from 0 to 1."""
+        """How long to wait after so many failed attempts; `chance` is a random number from 0 to 1."""
         wait = min(self.first_ms << min(attempt, 30), self.most_ms)
         return max(1, int(wait * (1 - self.jitter * chance)))
 
 
 TOTAL_MS_MAX = 90_000
-"""Less than the time for which a daemon keeps a session (journal.net.wire.sessions): who comes back later is not known any more."""
+"""Less than the time for which a daemon keeps a session (journal.net.wire.sessions): after that a session is lost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What a client was told."""
+    """The options of a client, checked."""
 
     identity: str = ""
     secret: bytes | None = None
@@ -62,7 +62,7 @@ class Options:
     poll_ms: int = 30_000
     backoff: Backoff = field(default_factory=Backoff)
     tls: ssl.SSLContext | None = None
-    """None: the system's authorities are believed."""
+    """None: the system's authorities are trusted."""
     limits: Limits = DEFAULT
 
 

@@ -1,7 +1,7 @@
 """
-Turns: how threads that make calls for others keep the order in which they were asked.
+Turns: how threads that make calls for other threads keep the order in which the calls were submitted.
 
-Who has a turn holds a lock, which the link gives up for it as soon as the first request of its call is sent.
+The thread that has the turn holds a lock, which the link releases as soon as the first request of its call is sent.
 """
 
 from __future__ import annotations

@@ -25,17 +25,17 @@ class Comeback:
         self._lost_at: int | None = None
 
     def begin(self, now: int) -> None:
-        """Somebody wants a connection, and there is none."""
+        """A caller needs a connection, and there is none."""
         if self._lost_at is None:
             self._lost_at = now
 
     def welcome(self) -> None:
-        """There is one."""
+        """A connection was accepted: reset the attempts."""
         self._patience_ms = self._backoff.total_ms
         self.forget()
 
     def missed(self, error: BaseException | None, now: int, chance: float) -> bool:
-        """An attempt was in vain; whether there is another one, at `at`. `chance` is a random number from 0 to 1."""
+        """An attempt failed; whether there is another one, at `at`. `chance` is a random number from 0 to 1."""
         self.begin(now)
         assert self._lost_at is not None
         wait = self._backoff.wait_ms(self._attempts, chance)
@@ -58,7 +58,7 @@ class Comeback:
         return False
 
     def forget(self) -> None:
-        """Who wants a connection now begins anew."""
+        """Reset the attempts: the next caller that needs a connection begins anew."""
         self._attempts = self.at = 0
         self._lost_at = None
 

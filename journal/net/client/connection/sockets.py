@@ -24,7 +24,7 @@ _READ_BYTES = 1 << 16
 LOOKING_NS = 250_000
 """
 How long it looks before it sleeps. With it a put at `interval` takes 66 to 120 µs on two virtual processors, and 140 to 180 without: each
-of the two sleeps costs 30 to 50. Others who are ready to run go first; if they take longer than this, it was no moment to look.
+of the two sleeps costs 30 to 50. Other threads that are ready to run go first; if they take longer than this, it stops looking.
 """
 PATIENCE = 2
 """After so many answers in a row that came later it sleeps at once..."""
@@ -35,7 +35,7 @@ _TIMEVAL = struct.Struct("@ll")
 
 
 def connected_to(address: Address, timeout_s: float) -> socket.socket:
-    """A connected socket; OSError when nobody answers."""
+    """A connected socket; OSError when there is no answer."""
     if address.kind == "unix":
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -101,7 +101,7 @@ class Wire:
             return b""
 
     def send(self, data: bytes | bytearray) -> int:
-        """Send what the socket takes; how many bytes that was (N2). An end is noticed by who receives."""
+        """Send what the socket takes; how many bytes that was (N2). The receiving thread notices an end."""
         try:
             return self._send(data, _NO_WAIT)
         except (BlockingIOError, InterruptedError):
@@ -110,7 +110,7 @@ class Wire:
             return 0
 
     def plain(self, data: bytes) -> bytes | None:
-        """What received bytes say; under the lock of who has the connection. None: nothing yet."""
+        """The plaintext of received bytes; under the lock of the connection. None: nothing yet."""
         return data
 
     def wait(self, seconds: float, *, is_sending: bool) -> bool:
@@ -129,7 +129,7 @@ class Wire:
         try:
             host: str = self.socket.getsockname()[0]
         except OSError:
-            return LOOPBACK  # it was closed: whoever asks finds out
+            return LOOPBACK  # it was closed: the caller's next operation fails
         return host
 
     def interrupt(self) -> None:
@@ -140,5 +140,5 @@ class Wire:
             return  # it is over already
 
     def close(self) -> None:
-        """Let the socket go; nobody waits on it."""
+        """Close the socket; no thread may wait on it."""
         self.socket.close()

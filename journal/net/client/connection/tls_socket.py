@@ -1,11 +1,11 @@
 """
 TLS around the socket of a client.
 
-The bytes go through memory, not through an ssl.SSLSocket: one thread receives while others send, which OpenSSL allows for no connection.
-Whoever receives takes bytes from the socket as they are; they are deciphered under the lock under which others are enciphered.
+The bytes go through memory, not through an ssl.SSLSocket: one thread receives while other threads send, which OpenSSL does not allow.
+The receiving thread takes raw bytes from the socket; they are decrypted under the same lock under which outgoing bytes are encrypted.
 
-T1  The daemon's certificate is checked, and that it is for the name or address that was asked for, before a byte is said.
-T2  What was enciphered goes out before anything else (`rest`).
+T1  The daemon's certificate is checked, and that it is for the requested name or address, before a byte of the protocol is sent.
+T2  What was encrypted goes out before anything else (`rest`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TlsWire(Wire):
         try:
             self._tls.write(memoryview(data)[:taken])
         except ssl.SSLError:
-            return 0  # it is over; who receives sees that
+            return 0  # it is over; the receiving thread sees that
         self.rest = self._out.read()
         self._push()
         return taken
@@ -65,7 +65,7 @@ class TlsWire(Wire):
             if not said:
                 return None
         except ssl.SSLError:
-            pass  # an end, or bytes that are no TLS: nothing more can be believed
+            pass  # an end, or bytes that are no TLS: nothing after them can be trusted
         finally:
             if self._out.pending:
                 self.rest += self._out.read()

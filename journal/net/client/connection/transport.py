@@ -1,8 +1,8 @@
 """
 Making a connection: to a Unix socket, over TCP, with TLS.
 
-O1  What is said in plain goes to this machine alone: TCP without TLS to anywhere else is refused.
-O2  A daemon whose certificate is not believed gets nothing said, and trying again would come to the same.
+O1  Plaintext stays on this machine: TCP without TLS to any other host is refused.
+O2  Nothing is sent to a daemon whose certificate is not trusted, and it is not tried again: the result would be the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CONNECT_S = 10.0
 
 
 class Insecure(Exception):
-    """Nobody can be sure who is at the other end, or who reads along."""
+    """The peer cannot be authenticated, or the connection could be read by a third party."""
 
 
 def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
-    """A connected wire; OSError when nobody answers, Insecure when it must not be used."""
+    """A connected wire; OSError when there is no answer, Insecure when it must not be used."""
     seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
     connected = connected_to(address, seconds)
     try:

@@ -1,7 +1,7 @@
 """
-Who waits for something of a connection: for the answer to a request, for room to ask, for what is pushed.
+Waiters of a connection: for the answer to a request, for room to send one, for pushed items.
 
-All of them are told with `end`, once, under the lock of the link.
+Each of them is ended with `end`, once, under the lock of the link.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Waiter:
     is_reader = False
     """Whether it reads for all."""
     is_near = False
-    """Whether it gives up soon: who reads for it must not wait for long."""
+    """Whether it gives up soon: the thread that reads for it must not wait for long."""
     lock: Any = None
-    """Held until there is news; only who does not read has one."""
+    """Held until there is news; only threads that do not read have one."""
     result: Any = None
     error: JournalError | None = None
     undo: Undo | None = None
@@ -35,19 +35,19 @@ class Waiter:
         """When it gives up."""
 
     def sit(self) -> None:
-        """Wait for others to tell."""
+        """Prepare to wait for the reader."""
         self.lock = allocate_lock()
         self.lock.acquire()
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """Tell it what it came to."""
+        """End the wait, with the outcome."""
         if not self.is_done:
             self.result, self.error, self.is_done = result, error, True
             if self.lock is not None and not self.is_reader:
                 self.lock.release()
 
     def lead(self) -> None:
-        """Have it read."""
+        """Make it the reader."""
         self.is_reader = True
         if self.lock is not None:
             self.lock.release()
@@ -62,16 +62,16 @@ class Posted:
         self._then = then
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
-        """It is there; under the lock of the link."""
+        """The answer has come; under the lock of the link."""
         self._then(result, error)
 
 
 class Inbox:
-    """What a subscription has pushed and nobody has taken yet."""
+    """What a subscription has pushed and no thread has taken yet."""
 
     def __init__(self) -> None:
         self.number = 0
-        """Of the subscription, on its connection."""
+        """The number of the subscription on its connection."""
         self.items: deque[Any] = deque()
         self.is_over = False
         """Nothing more comes: its connection has ended, or it was closed."""
@@ -88,7 +88,7 @@ class Inbox:
         self.wake()
 
     def wake(self) -> None:
-        """Have those who wait look."""
+        """Wake the threads that wait for it."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter.end()

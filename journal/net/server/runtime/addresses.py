@@ -89,7 +89,7 @@ def checked_places(tcp: object) -> list[tuple[str, int]]:
 
 
 def check_consent(*, has_places: bool, has_tokens: bool, trust_loopback: object) -> None:
-    """Nobody lets every user of the machine in without knowing it (A3)."""
+    """Refuse to let every user of the machine in without explicit consent (A3)."""
     if type(trust_loopback) is not bool:
         raise Invalid(f"trust_loopback is {trust_loopback!r}: it must be True or False")
     if trust_loopback and (has_tokens or not has_places):

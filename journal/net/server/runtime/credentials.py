@@ -1,8 +1,8 @@
 """
-Who the system says is at the other end of a Unix socket.
+The credentials of the peer of a Unix socket, as the system reports them.
 
-C1  The owner of the store, who is the daemon's own user, may do everything, and so may root, who could anyway. Everybody else proves
-    a token, as over TCP; where there are none, nobody else is let in.
+C1  The owner of the store, that is the daemon's own user, may do everything, and so may root, which could anyway. Every other user
+    proves a token, as over TCP; where there are no tokens, every other user is refused.
 C2  What the system cannot tell is not guessed: without credentials, and for users that have no number here (of another namespace),
     a token must be proved.
 """
@@ -24,7 +24,7 @@ _UNMAPPED = 65534
 
 
 class Credentials(NamedTuple):
-    """Who connected, as it was at that moment."""
+    """The user and process that connected, as of that moment."""
 
     pid: int
     uid: int
@@ -58,7 +58,7 @@ def vouched(credentials: Credentials | None, *, has_tokens: bool) -> Grant | Non
 
 
 def _unmapped() -> int:
-    """The number that users of other namespaces are shown with: whose it is cannot be told (C2)."""
+    """The number that stands for all users of other namespaces: it identifies no user (C2)."""
     try:
         with open("/proc/sys/kernel/overflowuid") as f:
             return int(f.read())

@@ -1,10 +1,10 @@
 """
 One thread for all sockets: waits until one is ready, a time has come, or another thread has called.
 
-E1  Everything that is registered here runs on the loop's thread, one after the other; `call` alone may be used from others.
+E1  Everything that is registered here runs on the loop's thread, one after the other; only `call` may be used from other threads.
 E2  A call from another thread is never missed: it is in the queue before the loop looks, or the loop is woken.
 E3  Without sockets that are ready, calls and times there is no wake-up.
-E4  What goes wrong in one callback is logged and ends nothing else: one peer must not take the others down.
+E4  An error in one callback is logged and ends nothing else: one peer must not affect the others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Timer:
         self.function = function
 
     def cancel(self) -> None:
-        """It does not happen."""
+        """Cancel the timer."""
         self.function = None
 
 
@@ -81,7 +81,7 @@ class Loop:
             self.wake()
 
     def wake(self) -> None:
-        """Have it look around."""
+        """Wake the loop, to check its queue."""
         try:
             os.write(self._wake, b"!")
         except (BlockingIOError, OSError):

@@ -51,7 +51,7 @@ def _connected(address: str, timeout_s: float) -> socket.socket:
     if scheme == "tcp":
         return plain
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # it is we ourselves who answer, and no secret is told
+    context.check_hostname = False  # our own process answers, and no secret is sent
     context.verify_mode = ssl.CERT_NONE
     try:
         return context.wrap_socket(plain)

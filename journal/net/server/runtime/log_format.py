@@ -4,10 +4,10 @@ The daemon's log: one event a line, with its fields.
     2026-01-31T12:00:00.000Z INFO journal.daemon peer_ended peer=uid-1000 error="the proof of …"
     {"time": "2026-01-31T12:00:00.000Z", "level": "INFO", "logger": "journal.daemon", "event": "peer_ended", "peer": "uid-1000", …}
 
-Whoever logs writes a constant event and its fields, `log.info("peer_ended peer=%s error=%s", …)`: the fields are taken from there, so
-that none is lost in a sentence. What is written otherwise has the event `message`.
+Callers log a constant event and its fields, `log.info("peer_ended peer=%s error=%s", …)`: the fields are parsed from that format, so
+that none is lost in a sentence. A record in another form has the event `message`.
 
-G1  A record is one line, whatever is in its values: nobody forges a line, a field or a terminal's control sequence.
+G1  A record is one line, whatever is in its values: they cannot forge a line, a field or a terminal's control sequence.
 G2  Fields keep their types in JSON.
 """
 

@@ -56,7 +56,7 @@ class Serving(Protocol):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody has asked it to end."""
+        """Whether it was asked to end."""
 
 
 @contextmanager
@@ -139,7 +139,7 @@ class Process:
     def _stop(self, signum: signal.Signals) -> None:
         if self._is_stopping:
             if monotonic() < self._patient_until:
-                return  # the same signal twice, to the process and to its group: not somebody who has waited in vain
+                return  # the same signal twice, to the process and to its group: not a second request after a wait
             log.warning("ended_at_once signal=%s", signum.name)
             logging.shutdown()
             os._exit(128 + signum)
@@ -168,7 +168,7 @@ class Process:
 
 
 class PidFile:
-    """A file with our pid, for those who have no service manager."""
+    """A file with our pid, for systems without a service manager."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

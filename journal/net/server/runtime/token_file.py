@@ -1,9 +1,9 @@
 """
 The token file on disk (its lines: journal.net.wire.tokens): read by a daemon, written by `journal tokens`.
 
-K1  A daemon takes a file that is its own and nobody else's to read, whole or not at all.
-K2  A change is one rename of a file that was synced: whoever reads sees the old lines or the new ones. Two who change it take turns.
-K3  What a person wrote beside the lines that change, comments too, stays as it was. The file keeps its owner when root changes it.
+K1  A daemon takes a file that it owns and that no other user may read, whole or not at all.
+K2  A change is one rename of a file that was synced: a reader sees the old lines or the new ones. Concurrent changes take turns.
+K3  All other lines, comments too, stay as they were. The file keeps its owner when root changes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def list_tokens(path: Path) -> dict[str, Grant]:
 
 
 def add_token(path: Path, identity: str, roles: Iterable[str], journals: Iterable[str], names: Iterable[str]) -> Token:
-    """A new identity, with a secret that nobody has seen."""
+    """A new identity, with a fresh random secret."""
     token = Token(secrets.token_bytes(SECRET_BYTES), _grant(identity, [*roles], [*journals], [*names]))
     head, line = _lines(identity, token)
 
@@ -104,7 +104,7 @@ def remove_token(path: Path, identity: str) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """What the file has, for whoever keeps it: its owner, or root."""
+    """The content of the file, for its owner or root."""
     try:
         owner = os.lstat(path).st_uid
     except OSError as e:

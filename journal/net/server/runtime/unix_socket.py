@@ -1,9 +1,9 @@
 """
 The daemon's Unix socket.
 
-U1  Nobody but our user can connect at any time: a socket refuses connections until it listens, and by then it is 0600.
-U2  A socket that somebody listens on is never taken away, and neither is a file that is no socket. What a dead daemon left is replaced.
-    In a store's directory the store's lock decides already who may be there; elsewhere daemons that begin at once take turns.
+U1  Only our user can connect, at any time: a socket refuses connections until it listens, and by then it is 0600.
+U2  A socket that a process listens on is never removed, and neither is a file that is no socket. What a dead daemon left is replaced.
+    In a store's directory the store's lock already admits one daemon only; elsewhere daemons that start at the same time take turns.
 U3  At the end the name goes if it is still that of our socket.
 """
 
@@ -97,7 +97,7 @@ def _turn(directory: Path) -> Iterator[None]:
 
 
 def _wait_for_turn(fd: int, directory: Path) -> None:
-    """Not for ever: in a directory that others can read, somebody may hold it for no reason."""
+    """Bounded by a timeout: in a directory that other users can read, one of them may hold the lock for no reason."""
     until = monotonic() + _TURN_S
     while True:
         try:
@@ -123,12 +123,12 @@ def _clear(path: Path) -> None:
 
 
 def is_answered(path: Path) -> bool:
-    """Whether somebody listens there."""
+    """Whether a process listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_S)
         try:
             probe.connect(str(path))
         except OSError as e:
-            # Refused: nobody is behind the name. Everything else, such as a full queue, is no proof of that.
+            # Refused: no process listens. Every other error, such as a full queue, is no proof of that.
             return e.errno not in (errno.ECONNREFUSED, errno.ENOENT)
     return True

@@ -1,9 +1,9 @@
 """
 CHANGES: the changes between two cursors, in parts that fit into a frame.
 
-G1  A part has a change at least, or was the last: who asks on with `after` comes to the end.
+G1  A part has a change at least, or was the last: a client that continues with `after` comes to the end.
 G2  Where a part ended is remembered, so that the next one need not look for its place in the log; for the last GIVEN_MAX of a journal.
-    Who is forgotten gets the same, a little later.
+    A request whose place was forgotten gets the same changes, a little later.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The commands of consumers.
 A claim is made under the name that was checked with the parameters; what is done with a lease is checked where it is looked up
 (served_journal S2).
 
-C1  `next_due` is told when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
+C1  `next_due` is in the reply when nothing was due, and read from memory: a date before which nothing falls due, null when nothing waits.
 C2  An entry that no frame can hold is passed over by claims, and named by CLAIM_KEY, which refuses it: it waits where it was.
-C3  Leases that nobody has got are given back at once.
+C3  Leases that were not delivered are given back at once.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _indexed(served: Served, buckets: str) -> Range:
 def next_due(served: Served, part: Range | None = None) -> int | None:
     """A date before which nothing falls due (C1)."""
     p = served.p
-    if served.wired.large.is_ahead:  # they are due, and nobody gets them here
+    if served.wired.large.is_ahead:  # they are due, and no claim over the wire gets them
         with p.lock:
             return due_now(p, p.enter(), 1)[1]
     with p.lock:
@@ -150,7 +150,7 @@ def lent_by(command: str, result: Any) -> list[Any]:
 
 
 def give_back(journal: Journal, leases: list[Any]) -> None:
-    """End leases that nobody got; their entries wait where they were."""
+    """End leases that were not delivered; their entries wait where they were."""
     for lease in leases:
         try:
             journal.release(lease[5], durability="interval")

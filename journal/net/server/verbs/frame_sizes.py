@@ -57,7 +57,7 @@ def buried_columns(buried: BuriedRow) -> list[Any]:
 
 
 def generations_columns(generations: list[Generation], room: int) -> list[Any]:
-    """Generations; where they would fill a frame, those who follow them are not all named."""
+    """Generations; where they would fill a frame, not all of their followers are named."""
     wire = [generation_to(generation) for generation in generations]
     names = max((len(generation.consumers) for generation in generations), default=0)
     while names and len(msgpack.packb(wire)) > room:

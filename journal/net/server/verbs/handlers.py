@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 Handler = Callable[[Served, dict[str, Any], Grant], Any]
-"""Of a journal, the parameters as journal.net has checked them, and who asks: the value of the reply."""
+"""From a journal, the parameters as journal.net has checked them, and the caller's grant to the value of the reply."""
 StoreHandler = Callable[[Store, dict[str, Any], Grant], Any]
 
 NamedHandler = Callable[[Store, str, dict[str, Any], Grant], Any]

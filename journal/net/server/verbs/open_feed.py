@@ -5,7 +5,7 @@ Events are the bytes that the log has (journal.net.wire.values): the daemon does
 
 O1  Opening, closing and reading a large record may wait for the disk: on a thread that may. All else waits for nothing.
 O2  What `next` and `ready` give together fits into a frame.
-O3  A feed that waits for acknowledgements tells its owner when they have come, as it does of news.
+O3  A feed that waits for acknowledgements calls back when they have come, as it does for new changes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OpenFeed:
         self._feed = feed
         blank = served.p.generations.blank
         self.blank: dict[str, Any] | None = None if blank is None else dict(blank)
-        """None for each field of the journal's schemas, for who reads the events."""
+        """None for each field of the journal's schemas, for readers of the events."""
 
     def on_news(self, callback: Callable[[], None]) -> None:
         """Call back when there may be more, now for the first time; on any thread, under locks: it must be done in a moment."""
@@ -95,7 +95,7 @@ class OpenFeed:
         return self._polled.is_large
 
     def read_large(self) -> None:
-        """Read a large record; it may take long (O1). What fails is told by what asks next."""
+        """Read a large record; it may take long (O1). The next read raises what failed."""
         try:
             self._polled.read_large()
         except (JournalError, OSError) as e:

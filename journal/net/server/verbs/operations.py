@@ -1,10 +1,10 @@
 """
-The commands of those who keep a store: flags, buried entries, generations, feed consumers, settings.
+The commands of operators: flags, buried entries, generations, feed consumers, settings.
 
 V1  What is read of many journals, or may be long, is cut to what a frame holds, and says so.
 V2  A journal is made by DECLARE, and by nothing else.
-V3  Who may see some journals is told of no others, whatever is asked of the whole store. What merged journals have together goes by the
-    name MERGED: it is for those who may see that.
+V3  A reply about the whole store names only journals that the identity may see. What merged journals have together goes by the name
+    MERGED: it is for identities that may see that name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Entries that no frame can hold, of one journal: the program that has the store can put them, and it alone can claim them.
 
-G1  They wait where they are, in their place in the order of work. Who claims over the wire gets what comes behind them.
-G2  People are told, once of each: with a line in the log, and the flag TOO_LARGE.
+G1  They wait where they are, in their place in the order of work. A claim over the wire gets what comes behind them.
+G2  Each is reported to the operator once: with a line in the log, and the flag TOO_LARGE.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("journal.daemon")
 
 TOO_LARGE = "too_large"
 TOLD_MAX = 1 << 16
-"""Entries of which it is remembered that people were told."""
+"""Reported entries that are remembered."""
 
 
 class Large:
@@ -35,18 +35,18 @@ class Large:
         self._news: list[tuple[UserKey, int]] = []
 
     def is_new(self, primary: bytes) -> bool:
-        """Whether nobody was told of the entry at this primary key."""
+        """Whether the entry at this primary key has not been reported."""
         return primary not in self._told
 
     def noted(self, primary: bytes, key: UserKey, size: int) -> None:
-        """There is one, of which people are to be told."""
+        """There is a new one, to be reported."""
         if len(self._told) >= TOLD_MAX:
             self._told.clear()
         self._told.add(primary)
         self._news.append((key, size))
 
     def tell(self, journal: Journal) -> None:
-        """Tell people of those that are new (G2); not under the lock."""
+        """Report the new ones (G2); not under the lock."""
         if not self._news:
             return
         news, self._news = self._news, []

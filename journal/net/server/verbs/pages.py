@@ -1,7 +1,7 @@
 """
 Parts of long lists: as many items as were asked for and fit into a frame, and the place where the next part begins.
 
-G1  A part has an item at least, or was the last: who asks on with `after` comes to the end.
+G1  A part has an item at least, or was the last: a client that continues with `after` comes to the end.
 G2  `after` is the place of the last item that was given, in the order of the list: what comes and goes meanwhile is seen or not, and
     what stays is seen once.
 """

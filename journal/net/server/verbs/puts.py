@@ -6,7 +6,7 @@ Whether the identity may act under an owner's name was checked with the paramete
 P1  A parameter that is null is one that was left out.
 P2  What is stored through a frame can be handed out in one: data that leaves no room for what a lease has besides is refused.
 P3  The reply to a group fits into a frame, whatever it came to: the messages of its errors are cut.
-P4  What is wrong with one item of a group is told of that item, in its place, and the others are put.
+P4  The error of one item of a group is in the reply, in the item's place, and the other items are put.
 """
 
 from __future__ import annotations

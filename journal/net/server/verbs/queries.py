@@ -1,8 +1,9 @@
 """
 The commands of readers.
 
-R1  Who may consume, or is an admin, reads every entry of a journal that it may see. Who may only produce reads those that nobody owns,
-    and those of the groups that it may act under; others are not there for it. Numbers (COUNT, FORECAST, STATISTICS) are of all.
+R1  An identity with the role consume or admin reads every entry of a journal that it may see. One with the role produce alone reads
+    entries without an owner, and those of the groups that it may act under; for it, other entries do not exist. Numbers (COUNT,
+    FORECAST, STATISTICS) are of all entries.
 R2  A reply fits into a frame. What does not fit comes with the next one; an entry that fits into none is named.
 """
 
@@ -32,7 +33,7 @@ from journal.net.wire.limits import LIST_MAX
 from journal.net.wire.values import cursor_to, forecast_to
 
 SELECT_LIMIT = 100
-"""Entries of a page when nobody says how many, as in the library."""
+"""Entries of a page when the request does not say how many, as in the library."""
 LOOK_UPS = 1024
 """Keys that are looked up for one reply: some milliseconds."""
 _READERS = frozenset({Role.CONSUME, Role.ADMIN})

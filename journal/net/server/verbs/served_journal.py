@@ -1,12 +1,12 @@
 """
-A journal as the daemon serves it: data comes and goes packed, leases are rows, and nobody acts under another's name.
+A journal as the daemon serves it: data comes and goes packed, leases are rows, and no client acts under a name that it may not use.
 
-The engine's own verbs do the work. They pack, check and make leases through attributes of the journal, which here are others; so the
+The engine's own verbs do the work. They pack, check and make leases through attributes of the journal, which are replaced here; so the
 rules, the records and the locks are those of an embedded journal.
 
 S1  Packed data is stored and sent as it is (journal.engine.work.packed_data).
-S2  A lease is its consumer's: who may not act under the consumer's name can neither look at it nor end it. This is checked where the
-    engine looks the lease up, under its lock. Who may act under every name is not asked.
+S2  A lease belongs to its consumer: an identity that may not act under the consumer's name can neither read nor end it. This is checked
+    where the engine looks the lease up, under its lock. For an identity that may act under every name there is no check.
 S3  What is taken by a claim fits into a frame: the rest of what was due is not taken.
 S4  An entry that fits into none is passed over, and stays where it was (journal.net.server.verbs.oversize).
 """
@@ -56,7 +56,7 @@ class Wired(Journal):
         self._bounds = Bounds(data_max_of(room), None if "*" in grant.names else grant.may_act_as)
         self.large = Large(room)
         self._value_max = room - LEASE_BYTES - CONSUMER_BYTES_MAX + ENTRY_HEAD
-        """Bytes of an entry, as it is stored, whose lease fits into a frame, whoever has it."""
+        """The most bytes of a stored entry whose lease fits into a frame, whatever its consumer's name."""
         self._aside: list[tuple[bytes, bytes]] = []
         """Taken out of the order by the claim that is being made, and too large (S4)."""
 
@@ -193,7 +193,7 @@ def known(store: Store, name: str) -> Served | None:
 
 
 def served_of(store: Store, name: str, grant: Grant = EVERYTHING) -> Served:
-    """The journal of this name; opened, which may take long, when nobody has used it yet. It is never declared here."""
+    """The journal of this name; opened, which may take long, when it has not been used yet. It is never declared here."""
     served = known(store, name)
     if served is None and name == MERGED and store._has_merged():
         return cast(Served, ServedLog(store.merged(), room_of(store)))

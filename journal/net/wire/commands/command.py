@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 ANYBODY: frozenset[Role] = frozenset()
-"""Whoever has connected, also before it is known who that is."""
+"""Every connection, also before its identity is known."""
 KNOWN: frozenset[Role] = frozenset(Role)
 """Every identity."""
 PRODUCE = frozenset({Role.PRODUCE})

@@ -2,7 +2,7 @@
 The types of parameters: what a value on the wire may be, how it is checked, how it is read from the text of a line.
 
 P1  A check is total: any plain value is accepted as it is or refused with Invalid. It converts nothing: what passes is what was sent.
-P2  Dates and durations are whole milliseconds on the wire; whoever writes "5s" has a client that reckons.
+P2  Dates and durations are whole milliseconds on the wire; a client converts "5s" before it sends.
 P3  A kind is a value of the table; nothing else in the package decides whether an argument is well-formed.
 """
 

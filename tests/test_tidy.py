@@ -160,7 +160,8 @@ SKIPPED = {
 TEXT = {".py", ".md", ".toml", ".sh", ".cfg", ".ini", ".yml", ".yaml", ".txt", ".json"}
 
 UNFINISHED = re.compile(r"\b(?:TO(?:DO)|FIX(?:ME)|X(?:XX))\b")
-SOMEBODYS_PATH = re.compile(r"/(?:home|Users)/[A-Za-z0-9_.-]+/|/(?:root|work)/[A-Za-z0-9_.]")
+# journal/engine/work is a package.
+SOMEBODYS_PATH = re.compile(r"/(?:home|Users)/[A-Za-z0-9_.-]+/|(?<!journal/engine)/(?:root|work)/[A-Za-z0-9_.]")
 
 
 # --- reading the tree -------------------------------------------------------------------------------------------------

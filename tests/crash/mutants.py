@@ -180,7 +180,7 @@ MUTANTS: dict[str, Mutant] = {
     "rows-before-log": Mutant(commit_rows_before_log, "power", "interval"),
     "compact-unsynced": Mutant(compact_unsynced, "power", seed=4),
     "compact-others-first": Mutant(compact_others_first, "power", seed=2),
-    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=25),
+    "log-dropped-soon": Mutant(drop_log_too_soon, "power", seed=1),
     "no-shield": Mutant(never_shield, "interrupt", seed=1),
     "failed-sync-of-rows-is-full": Mutant(partial(take_failed_syncs_for_a_full_disk, "rows.mdb"), "losses", seed=32),
     "failed-sync-of-the-catalog-is-full": Mutant(

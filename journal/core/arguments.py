@@ -189,3 +189,13 @@ def cursors_of(which: object) -> list[Cursor]:
         else:
             raise Invalid(f"{each!r} is neither a journal.Cursor nor an event of the feed")
     return found
+
+
+def token_of(lease: object) -> int:
+    """The token of a lease, or a token."""
+    if type(lease) is int:
+        return lease
+    token = getattr(lease, "token", None)
+    if type(token) is not int:
+        raise Invalid(f"expected a Lease or its token (an int), not {lease!r}")
+    return token

@@ -44,3 +44,9 @@ PAST_MAX = 4096
 """Generations that are gone and whose last offset is remembered, for the arithmetic of cursors."""
 NEVER = 1 << 63
 """A date or a place in the log that does not come."""
+LIST_MAX = 16_384
+"""Items of one list in a frame. An unpacker allocates room for as many as a header claims: this bounds it."""
+TEXT_BYTES_MAX = 4096
+"""Of a text in a frame that has no limit of its own."""
+ID_MAX = (1 << 53) - 1
+"""Of the numbers that the two sides of a connection give to requests and subscriptions."""

@@ -30,9 +30,10 @@ from time import monotonic
 import msgpack
 
 import journal
+from journal.core.limits import LIST_MAX
 from journal.net.wire.client_connection import ClientConnection, ClientSession
 from journal.net.wire.frames import LENGTH, Encoder
-from journal.net.wire.limits import LIST_MAX, NESTING_MAX
+from journal.net.wire.limits import NESTING_MAX
 from tests.crash.campaign import Progress
 from tests.jepsen.serving import PROJECT, Failed, Serving
 from tests.net.wire.fuzz import LINES, REQUESTS, spoiled, value

@@ -21,8 +21,8 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
+from journal.core.requests.request import Role
 from journal.net.wire.auth import Grant
-from journal.net.wire.commands.command import Role
 from journal.net.wire.tokens import Token, format_tokens
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from journal.core.quoting import shown
 from journal.core.values import Backup
 from journal.errors import FrameError, Invalid
 from journal.net.client.calls.call import Call, call, nothing
 from journal.net.client.remote import Remote
-from journal.net.wire.quoting import shown
 
 POLL_S = 0.1
 

@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from journal.core.arguments import cursors_of
+from journal.core.limits import LIST_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
+from journal.core.quoting import shown
 from journal.core.times import DurationLike, duration_ms
 from journal.errors import FrameError, Invalid, StoreClosed
 from journal.net.client.calls.call import Call, as_it_is, call, nothing
 from journal.net.client.calls.feeds import cursor_of, feed_name
-from journal.net.wire.limits import LIST_MAX
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import cursor_from, error_from, event_from
 
 UNACKED_MAX = 10_000

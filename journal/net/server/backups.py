@@ -13,10 +13,10 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from journal.core.quoting import shown, told
 from journal.core.values import Backup
 from journal.errors import AccessDenied, Busy, Invalid, JournalError, NotFound, Stopping
 from journal.net.server.connection import Peer
-from journal.net.wire.quoting import shown, told
 from journal.threads import begin
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from socket import socket
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from journal.core.quoting import told
 from journal.net.server.runtime.event_loop import READ, WRITE, Timer
 from journal.net.wire.events import Credited, Ended, Event, Opened, Requested, Superseded
 from journal.net.wire.limits import Limits
-from journal.net.wire.quoting import told
 from journal.net.wire.server_connection import ServerConnection
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from journal.core.clock_drift import Sample
+from journal.core.quoting import told
+from journal.core.requests.request import Role
 from journal.engine.runtime.clock_drift import FLAG
 from journal.net.server.connection import Peer
 from journal.net.server.verbs.served_journal import known
-from journal.net.wire.commands.command import Role
-from journal.net.wire.quoting import told
 
 if TYPE_CHECKING:
     from journal.net.server.server import Server

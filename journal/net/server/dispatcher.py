@@ -19,6 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from journal.core.quoting import shown, told
+from journal.core.requests.request import Command
 from journal.core.settings import MERGED
 from journal.engine.log.deferred_syncs import deferred
 from journal.engine.pipeline import Pipeline
@@ -27,11 +29,10 @@ from journal.errors import Invalid, JournalError, StoreFull
 from journal.net.server.connection import Peer, steady_ms
 from journal.net.server.durable_replies import Answer, Settling
 from journal.net.server.runtime.event_loop import Loop
-from journal.net.server.verbs.claims import LENDING, give_back, lent_by
+from journal.net.server.verbs.claims import give_back, lent_by
 from journal.net.server.verbs.handlers import (
     FAST,
     NAMED_SLOW,
-    OF_LOGS,
     SLOW,
     STORE_FAST,
     STORE_SLOW,
@@ -41,7 +42,6 @@ from journal.net.server.verbs.handlers import (
 from journal.net.server.verbs.served_journal import known, served_of
 from journal.net.wire.auth import Grant
 from journal.net.wire.events import Requested
-from journal.net.wire.quoting import shown, told
 from journal.net.wire.server_connection import ServerConnection
 from journal.threads import Workers
 
@@ -130,14 +130,14 @@ class Hub:
         if self.on_answer is not None:
             self.on_answer(peer, name, command.name, parameters, True)
         if self._waits:
-            self.settle(partial(self._settled, peer, number, result, self._unsent(command.name, name)))
+            self.settle(partial(self._settled, peer, number, result, self._unsent(command, name)))
         else:
-            self._out(connection.reply(number, result, now, self._unsent(command.name, name)), connection)
+            self._out(connection.reply(number, result, now, self._unsent(command, name)), connection)
 
     def _make(self, peer: Peer, event: Requested) -> Any:
         """A request that is not one of the usual ones."""
         number, command, name, parameters = event
-        if name == MERGED and command.name not in OF_LOGS:
+        if name == MERGED and not command.is_of_log:
             raise Invalid(f"{command.name} is for one journal, not for all merged ones together")
         own = self.own.get(command.name)
         if own is not None:
@@ -157,7 +157,7 @@ class Hub:
     def _later(self, peer: Peer, event: Requested, handler: Handler) -> Any:
         number, command, name, parameters = event
         make = partial(_make_later, handler, self.store, name, parameters, peer.connection.grant)
-        return self.later(peer, number, command.name, make, unsent=self._unsent(command.name, name))
+        return self.later(peer, number, command.name, make, unsent=self._unsent(command, name))
 
     def settle(self, answer: Answer) -> None:
         """Call back when every offset that the request rests on is durable."""
@@ -185,9 +185,9 @@ class Hub:
         else:
             self._out(connection.fail(number, error, now), connection, peer)
 
-    def _unsent(self, command: str, journal: str) -> Unsent | None:
+    def _unsent(self, command: Command, journal: str) -> Unsent | None:
         """What to do with a result that no frame can hold."""
-        return partial(self._take_back, command, journal) if command in LENDING else None
+        return partial(self._take_back, command.name, journal) if command.lends else None
 
     def _take_back(self, command: str, journal: str, result: Any) -> None:
         """Give back the leases of a result that was not sent (H4)."""

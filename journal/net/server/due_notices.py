@@ -22,6 +22,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from journal.core.quoting import shown, told
 from journal.engine.store import Store
 from journal.engine.work.outlook import outlook
 from journal.errors import ConnectionLost, JournalError, NotFound, StoreClosed
@@ -30,7 +31,6 @@ from journal.net.server.runtime.event_loop import Timer
 from journal.net.server.verbs.served_journal import Served, known, served_of
 from journal.net.wire.auth import Grant
 from journal.net.wire.due_notices_server import ALL, COOKIE_BYTES, Datagram, Listeners
-from journal.net.wire.quoting import shown, told
 
 if TYPE_CHECKING:
     from journal.net.server.dispatcher import Hub

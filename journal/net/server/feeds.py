@@ -12,11 +12,11 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from journal.core.quoting import told
 from journal.errors import ConnectionLost, JournalError, NotFound
 from journal.net.server.connection import Peer, steady_ms
 from journal.net.server.verbs.open_feed import OpenFeed
 from journal.net.server.verbs.served_journal import served_of
-from journal.net.wire.quoting import told
 from journal.net.wire.values import error_to
 
 if TYPE_CHECKING:

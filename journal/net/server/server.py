@@ -23,6 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypedDict
 
+from journal.core.quoting import shown, told
 from journal.engine.files.posix import SOCKET
 from journal.engine.store import Store
 from journal.errors import Busy, Invalid, JournalError, Refused, StoreFull
@@ -43,7 +44,6 @@ from journal.net.wire.error_codes import to_wire
 from journal.net.wire.frames import Encoder, Failure
 from journal.net.wire.handshake import Daemon
 from journal.net.wire.limits import DEFAULT, HELLO_BYTES_MAX, Limits
-from journal.net.wire.quoting import shown, told
 from journal.net.wire.server_connection import ServerConnection
 from journal.net.wire.sessions import Sessions
 from journal.net.wire.tokens import Token

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import entry_key
+from journal.core.quoting import shown
 from journal.core.snapshot_blocks import BLOCK_ROWS, Block, KeyRange, checked_ranges, verify
 from journal.engine.snapshots.reader import opened, read_blocks
 from journal.engine.snapshots.snapshot import Snapshot
@@ -28,7 +29,6 @@ from journal.errors import Busy, Invalid, NotFound
 from journal.net.server.connection import Peer
 from journal.net.server.verbs.pages import too_large
 from journal.net.server.verbs.served_journal import room_of, served_of
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import block_to, cursor_to
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from journal.core.quoting import shown
+from journal.core.requests.request import ADMIN, ANYBODY, Command, Role
 from journal.errors import AccessDenied, Invalid
-from journal.net.wire.commands.command import ADMIN, ANYBODY, Command, Role
-from journal.net.wire.quoting import shown
 
 NONCE_BYTES = 32
 SESSION_BYTES = 16

@@ -9,7 +9,7 @@ program makes another one with the same session, and what can be asked again is 
 
 R1  A request is answered once: Answered, or Failed. Failed with ConnectionLost means that its outcome is unknown. One that must be
     undone (`outlives`) is answered once more after it has failed for being late: with its outcome, when a daemon that knows it says so.
-R2  What was sent is sent again only when its command allows it (journal.net.wire.commands.command): always, by its key or token, or, to a
+R2  What was sent is sent again only when its command allows it (journal.core.requests.request): always, by its key or token, or, to a
     daemon that has not been restarted, by its request id.
 R3  A client that has a secret talks only to a daemon that has it too.
 R4  Answers come in the order of the requests; pushes in their sequence and within the credit (the error that ends one needs none). A
@@ -22,6 +22,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from journal.core.quoting import shown
+from journal.core.requests.registry import command_named
+from journal.core.requests.request import Command, Retry
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -34,8 +37,6 @@ from journal.errors import (
     TimedOut,
 )
 from journal.net.wire.auth import CLIENT, DAEMON, SESSION_BYTES, check_nonce, is_proof, proof
-from journal.net.wire.commands.command import Command, Retry
-from journal.net.wire.commands.registry import command_named
 from journal.net.wire.connection import Stream
 from journal.net.wire.error_codes import from_wire
 from journal.net.wire.events import Answered, Ended, Event, Failed, PingDue, Pushed, Welcomed
@@ -59,7 +60,6 @@ from journal.net.wire.frames import (
 )
 from journal.net.wire.handshake import ServerHello, client_hello, read_server_hello
 from journal.net.wire.limits import DEFAULT, FRAME_BYTES_LIMIT, NESTING_MAX, Limits
-from journal.net.wire.quoting import shown
 
 _OPENS = frozenset({"SUBSCRIBE", "FEED_OPEN"})
 _CLOSES = frozenset({"UNSUBSCRIBE", "FEED_CLOSE"})

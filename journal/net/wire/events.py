@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from journal.core.requests.request import Command
 from journal.errors import JournalError
 from journal.net.wire.auth import Grant
-from journal.net.wire.commands.command import Command
 
 
 class Opened(NamedTuple):

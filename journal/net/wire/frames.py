@@ -28,14 +28,15 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgpack
 
+from journal.core.limits import ID_MAX as ID_MAX
+from journal.core.limits import LIST_MAX
+from journal.core.quoting import shown
 from journal.errors import FrameError, Invalid
-from journal.net.wire.limits import LIST_MAX, NAME_MAX, NESTING_MAX
+from journal.net.wire.limits import NAME_MAX, NESTING_MAX
 from journal.net.wire.message import COMMAND, PLACE
-from journal.net.wire.quoting import shown
 
 MAGIC = "journal"
 VERSION = 1
-ID_MAX = (1 << 53) - 1
 """Every language has integers up to here."""
 LENGTH = struct.Struct(">I")
 _COMPACT_BYTES = 1 << 16

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from journal.core.limits import ID_MAX
+from journal.core.quoting import shown
 from journal.errors import FrameError, Invalid, VersionUnsupported
 from journal.net.wire.auth import SESSION_BYTES, check_nonce
-from journal.net.wire.frames import ID_MAX, MAGIC, VERSION, Hello, Pack, packer
+from journal.net.wire.frames import MAGIC, VERSION, Hello, Pack, packer
 from journal.net.wire.limits import HELLO_BYTES_MAX, Limits
 from journal.net.wire.message import PLACE, checked
-from journal.net.wire.quoting import shown
 from journal.net.wire.sessions import Sessions
 from journal.net.wire.tokens import Token
 

@@ -14,12 +14,9 @@ HELLO_BYTES_MAX = 4096
 """The most that a frame may have before its sender is known: strangers get no memory."""
 FRAME_BYTES_LIMIT = 1 << 27
 """No frame is longer, whatever the sides agree on."""
-LIST_MAX = 16_384
-"""Items of one list in a frame. An unpacker allocates room for as many as a header claims: this bounds it."""
 NESTING_MAX = 16
 """Lists and maps within each other. The data of entries does not count: it travels packed."""
 NAME_MAX = 64
-TEXT_BYTES_MAX = 4096
 DATAGRAM_BYTES_MAX = 1200
 """Fits into one packet on every network in use."""
 

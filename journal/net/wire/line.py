@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from journal.core.quoting import shown
 from journal.errors import Invalid, LineError
 from journal.net.wire.limits import DEFAULT, NAME_MAX
 from journal.net.wire.message import COMMAND, NAME, NOWHERE, PLACE, Address, Message
-from journal.net.wire.quoting import shown
 
 BYTES_MAX = DEFAULT.line_bytes_max
 PARAMETERS_MAX = DEFAULT.parameters_max

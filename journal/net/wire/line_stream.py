@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from journal.core.limits import TEXT_BYTES_MAX
+from journal.core.requests.request import Command
 from journal.errors import Invalid, JournalError, LineError, UnknownCommand
-from journal.net.wire.commands.command import Command
 from journal.net.wire.error_codes import to_wire
-from journal.net.wire.limits import TEXT_BYTES_MAX
 from journal.net.wire.line import format_line
 from journal.net.wire.message import Address, Message
 

@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from journal.core.quoting import shown
+from journal.core.requests.types import NAME as NAME
+from journal.core.requests.types import PLACE as PLACE
 from journal.errors import Invalid
 from journal.net.wire.limits import NAME_MAX
-from journal.net.wire.quoting import shown
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 COMMAND = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
-PLACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
-"""A server or a service. A journal is a service: every name of a journal is one."""
 
 
 class Address(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Self
 
+from journal.core.requests.request import Command
 from journal.errors import Invalid, JournalError, Stopping
-from journal.net.wire.commands.command import Command
 from journal.net.wire.connection import Stream
 from journal.net.wire.error_codes import to_wire
 from journal.net.wire.events import Credited, Ended, Event

@@ -18,6 +18,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from journal.core.quoting import shown
+from journal.core.requests.control import ANSWERED_HERE
+from journal.core.requests.registry import COMMANDS, answer_here, command_named
+from journal.core.requests.request import ANYBODY, Command, Retry, Role
 from journal.errors import (
     AccessDenied,
     ConnectionLost,
@@ -29,16 +33,12 @@ from journal.errors import (
     UnknownCommand,
 )
 from journal.net.wire.auth import CLIENT, DAEMON, EVERYTHING, NOTHING, Grant, check_nonce, is_proof, proof
-from journal.net.wire.commands.command import ANYBODY, Command, Retry, Role
-from journal.net.wire.commands.control import ANSWERED_HERE
-from journal.net.wire.commands.registry import COMMANDS, answer_here, command_named
 from journal.net.wire.events import Credited, Event, Opened, Requested, Superseded
 from journal.net.wire.frames import Alive, Bye, Credit, Frame, Hello, Prove, Request, Welcome, decode
 from journal.net.wire.handshake import ClientHello, Daemon, read_client_hello, server_hello
 from journal.net.wire.limits import DEFAULT, Limits
 from journal.net.wire.line import parse_line
 from journal.net.wire.line_stream import SERVICE, LineBuffer, failure_line
-from journal.net.wire.quoting import shown
 from journal.net.wire.replies import Answering, State
 from journal.net.wire.sessions import Standing
 

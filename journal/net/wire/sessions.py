@@ -19,8 +19,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Generic, TypeVar
 
+from journal.core.requests.request import Retry
 from journal.errors import Busy
-from journal.net.wire.commands.command import Retry
 
 H = TypeVar("H")
 

@@ -18,11 +18,11 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from journal.core.quoting import shown
+from journal.core.requests.request import Role
 from journal.errors import Invalid
 from journal.net.wire.auth import SECRET_BYTES_MAX, SECRET_BYTES_MIN, Grant
-from journal.net.wire.commands.command import Role
 from journal.net.wire.message import PLACE
-from journal.net.wire.quoting import shown
 
 BYTES_MAX = 1 << 20
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!:@/-]+", re.ASCII)

@@ -17,6 +17,7 @@ from journal.core.entry.rows import pack_data, unpack_data
 from journal.core.forecast.forecast import Forecast, Load
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, More, Where
+from journal.core.quoting import shown
 from journal.core.snapshot_blocks import Block
 from journal.core.values import (
     Buried,
@@ -33,7 +34,6 @@ from journal.core.values import (
 )
 from journal.errors import FrameError, JournalError
 from journal.net.wire.error_codes import from_wire, to_wire
-from journal.net.wire.quoting import shown
 
 T = TypeVar("T")
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function

@@ -100,10 +100,10 @@ def test_a_daemon_that_stops_gives_it_up(
 
 def test_it_needs_all_journals(store: journal.Store, pages: journal.Journal, tmp_path: Path) -> None:
     """An admin of some journals gets no copy of the others."""
+    from journal.core.requests.request import Role
     from journal.net.server.backups import Backing
     from journal.net.server.connection import Peer
     from journal.net.wire.auth import Grant
-    from journal.net.wire.commands.command import Role
 
     class Some:
         own: dict[str, object] = {}  # noqa: RUF012 - a stand-in

@@ -17,6 +17,7 @@ import pytest
 import journal
 from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import decode_entry, decode_lease
+from journal.core.requests.request import Role
 from journal.errors import FrameError
 from journal.net.client.calls.snapshots import close, read
 from journal.net.client.connect import RemoteStore, connect
@@ -26,7 +27,6 @@ from journal.net.server import snapshots
 from journal.net.server.server import Server
 from journal.net.server.verbs import changes
 from journal.net.wire.auth import Grant
-from journal.net.wire.commands.command import Role
 from journal.net.wire.tokens import Token
 from journal.net.wire.values import block_from, block_to
 from tests.net.server.serving import serving

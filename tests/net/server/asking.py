@@ -7,10 +7,10 @@ from typing import Any
 import msgpack
 
 import journal
+from journal.core.requests.registry import command_named
+from journal.core.requests.request import Role
 from journal.net.server.verbs.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW, TakesLong, served_of
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.commands.command import Role
-from journal.net.wire.commands.registry import command_named
 from journal.net.wire.frames import Decoder, Encoder, Reply, Request
 from journal.net.wire.limits import DEFAULT
 

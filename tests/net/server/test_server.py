@@ -13,12 +13,12 @@ import msgpack
 import pytest
 
 import journal
+from journal.core.requests.request import Role
 from journal.errors import Invalid, KeyExists, NotFound, ReadOnly, Refused, Stopping, StoreFailed
 from journal.net.server.runtime.unix_socket import is_answered
 from journal.net.server.server import Server
 from journal.net.server.verbs import handlers
 from journal.net.wire.client_connection import ClientSession
-from journal.net.wire.commands.command import Role
 from journal.net.wire.events import Ended
 from journal.net.wire.frames import Decoder, Failure
 from journal.net.wire.tokens import parse_tokens

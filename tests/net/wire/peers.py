@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from journal.core.requests.request import Role
 from journal.net.wire.auth import EVERYTHING, Grant
 from journal.net.wire.client_connection import ClientConnection, ClientSession
-from journal.net.wire.commands.command import Role
 from journal.net.wire.events import Event, Requested
 from journal.net.wire.frames import Decoder, Frame
 from journal.net.wire.handshake import Daemon

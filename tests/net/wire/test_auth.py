@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Role
 from journal.errors import AccessDenied, Invalid
 from journal.net.wire.auth import CLIENT, DAEMON, EVERYTHING, NOTHING, Grant, check_nonce, is_proof, proof
-from journal.net.wire.commands.command import Role
-from journal.net.wire.commands.registry import COMMANDS
 from journal.net.wire.tokens import Token, format_tokens, parse_tokens
 
 BACKEND = Grant("backend", frozenset({Role.PRODUCE, Role.CONSUME}), ("pages", "mail-*"), ("backend-*",))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from journal.core.requests.request import Retry
 from journal.errors import AccessDenied, Busy, ConnectionLost, FrameError, Invalid, RemoteError, TimedOut
 from journal.net.wire.auth import DAEMON, proof
 from journal.net.wire.client_connection import ClientConnection, ClientSession, State, may_repeat
-from journal.net.wire.commands.command import Retry
 from journal.net.wire.events import Answered, Ended, Failed, PingDue, Pushed, Welcomed
 from journal.net.wire.frames import MAGIC, Encoder, Failure, Frame, Hello, Push, Reply, Welcome
 from journal.net.wire.limits import Limits

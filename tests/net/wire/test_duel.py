@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Retry
 from journal.errors import Busy, ConnectionLost, FrameError, JournalError, Stopping
-from journal.net.wire.commands.command import Retry
-from journal.net.wire.commands.registry import COMMANDS
 from journal.net.wire.events import Answered, Ended, Event, Failed, Pushed, Requested, Superseded
 from journal.net.wire.limits import Limits
 from journal.net.wire.server_connection import ServerConnection

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from journal.core.requests.request import Retry
 from journal.errors import Busy
-from journal.net.wire.commands.command import Retry
 from journal.net.wire.sessions import Sessions, Standing
 
 

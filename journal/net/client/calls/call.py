@@ -13,20 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from journal.core.quoting import shown
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Command
 from journal.errors import FrameError
-from journal.net.wire.commands.command import Command
-from journal.net.wire.commands.registry import COMMANDS
-from journal.net.wire.quoting import shown
 
 R = TypeVar("R")
-
-_SLOW = frozenset({
-    "COUNT", "FORECAST", "STATISTICS", "WAIT_DURABLE", "OWNERS", "ROTATE", "COMPACT", "DECLARE", "DROP", "MERGED",
-    "STORE_STATISTICS", "CHECKPOINT", "CHECK", "SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "CHANGES",
-    "LOAD_COMMIT",
-})  # fmt: skip
-"""What may take as long as it takes: a daemon that works on it says so, and one that is gone is noticed all the same."""
-
 
 Undo = Callable[[Any], "list[Call[Any]]"]
 
@@ -50,7 +42,8 @@ Steps = Generator[Call[Any], Any, R]
 def call(name: str, journal: str, read: Callable[[Any], R], /, **parameters: Any) -> Call[R]:
     """A call of a command; parameters that are None are left out."""
     given = {key: value for key, value in parameters.items() if value is not None}
-    return Call(COMMANDS[name], journal, given, read, name in _SLOW)
+    command = COMMANDS[name]
+    return Call(command, journal, given, read, command.is_long)
 
 
 def nothing(value: Any) -> None:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Protocol
 from journal.core.arguments import check_priority, consumer_name, lease_ms, listed, reason_text, version_number
 from journal.core.buckets import Range
 from journal.core.entry.keys import UserKey, key_bytes
-from journal.core.limits import GROUP_MAX
+from journal.core.limits import GROUP_MAX, LIST_MAX
+from journal.core.quoting import shown
+from journal.core.requests.registry import COMMANDS
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.values import Put, PutResult
 from journal.errors import FrameError, Invalid, JournalError
 from journal.net.client.calls.call import Call, Steps, as_it_is, call, nothing, part_of_list
 from journal.net.client.calls.puts import check_put, item_of_put, one_result, parts, sent_part
-from journal.net.wire.commands.registry import COMMANDS
-from journal.net.wire.limits import DEFAULT, LIST_MAX
-from journal.net.wire.quoting import shown
+from journal.net.wire.limits import DEFAULT
 from journal.net.wire.values import COLUMNS, LeaseRow, error_from, lease_from, result_from
 
 _CLAIM = COMMANDS["CLAIM"]

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from journal.core.arguments import consumer_name
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
+from journal.core.quoting import shown
 from journal.core.values import Compacted, FeedView, Generation
 from journal.errors import FrameError, Invalid
 from journal.net.client.calls.call import Call, Steps, as_it_is, call, nothing, part_of_list
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import compacted_from, cursor_from, cursor_to, event_from, feed_from, generation_from
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from journal.core.loads.session import LOAD_ID, LoadPart, load_id, part_name, part_names
+from journal.core.quoting import shown
 from journal.core.values import Loaded
 from journal.errors import FrameError, Invalid, NotFound, StorageError
 from journal.net.client.calls.call import Call, as_it_is, call
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import loaded_from
 
 Part = bytes | str | os.PathLike[str]

@@ -8,13 +8,13 @@ from typing import Any
 
 from journal.core.arguments import name_text, reason_text
 from journal.core.limits import FLAG_BYTES_MAX
+from journal.core.quoting import shown
 from journal.core.schema.schema import Schema
 from journal.core.settings import Settings, check_name, from_map
 from journal.core.times import duration_ms
 from journal.core.values import Flag
 from journal.errors import FrameError, Invalid
 from journal.net.client.calls.call import Call, Steps, as_it_is, call, nothing, part_of_list
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import flag_from
 
 

@@ -11,17 +11,17 @@ from journal.core.arguments import check_priority, listed, owner_bytes, version_
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.entry.rows import pack_data
-from journal.core.limits import GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.limits import GROUP_MAX, KEY_BYTES_MAX, LIST_MAX, PRIORITY_MAX
 from journal.core.log.cursor import Cursor
+from journal.core.quoting import shown
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Retry
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.values import Delete, Move, Put, PutResult
 from journal.errors import Invalid, JournalError
 from journal.net.client.calls.call import Call, Steps, as_it_is, call
-from journal.net.wire.commands.command import Retry
-from journal.net.wire.commands.registry import COMMANDS
 from journal.net.wire.frames import TooLong
-from journal.net.wire.limits import DEFAULT, LIST_MAX
-from journal.net.wire.quoting import shown
+from journal.net.wire.limits import DEFAULT
 from journal.net.wire.values import COLUMNS, deleted_from, result_from
 
 GROUP_BYTES = DEFAULT.frame_bytes_max * 3 // 4

@@ -22,13 +22,13 @@ from journal.core.arguments import (
 from journal.core.buckets import Range
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.forecast.forecast import Forecast
+from journal.core.limits import LIST_MAX
+from journal.core.quoting import shown
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
 from journal.core.values import Buried, BuriedPage, Entry, Page
 from journal.errors import FrameError, Invalid
 from journal.net.client.calls.call import Call, Steps, as_it_is, call, part_of_list
 from journal.net.client.calls.claims import buckets_text
-from journal.net.wire.limits import LIST_MAX
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import buried_from, entry_from, forecast_from, page_from
 
 SCANNED = 500

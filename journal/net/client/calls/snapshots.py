@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from journal.core.log.cursor import Cursor
+from journal.core.quoting import shown
 from journal.core.schema.schema import Schema
 from journal.core.snapshot_blocks import Block, KeyRange, checked_ranges
 from journal.errors import FrameError, Invalid
 from journal.net.client.calls.call import Call, call, nothing
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import block_from, cursor_from
 
 

@@ -24,6 +24,7 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any
 
+from journal.core.requests.request import Retry
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -45,7 +46,6 @@ from journal.net.client.connection.transport import Insecure, open_wire
 from journal.net.client.connection.waiters import Inbox, Posted, Waiter
 from journal.net.wire.auth import NONCE_BYTES, SESSION_BYTES
 from journal.net.wire.client_connection import Asked, ClientConnection, ClientSession, State
-from journal.net.wire.commands.command import Retry
 from journal.net.wire.events import Answered, Ended, Event, Failed, Pushed, Welcomed
 from journal.shield import BREAKABLE, Latch, take
 from journal.threads import begin

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
+from journal.core.quoting import shown
 from journal.errors import Invalid
-from journal.net.wire.quoting import shown
 
 _TCP = re.compile(r"(?:tcp://)?(?:\[(?P<six>[^\]\s]+)\]|(?P<host>[^\[\]:\s]+)):(?P<port>[0-9]{1,5})", re.ASCII)
 _HOW = "HOST:PORT, e.g. 127.0.0.1:7070, [::1]:7070; port 0: any that is free"

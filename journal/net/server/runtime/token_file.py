@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from journal.core.quoting import shown
+from journal.core.requests.request import Role
 from journal.engine.files.posix import TOKENS, TOKENS_NEW, storage_error, sync_directory, write_all
 from journal.errors import Invalid, KeyExists, NotFound
 from journal.net.private_files import read_private
 from journal.net.wire.auth import Grant
-from journal.net.wire.commands.command import Role
 from journal.net.wire.message import PLACE, checked
-from journal.net.wire.quoting import shown
 from journal.net.wire.tokens import BYTES_MAX, Token, format_tokens, parse_tokens
 
 SECRET_BYTES = 32

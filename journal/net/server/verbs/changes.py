@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from journal.core.limits import LIST_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.engine.read.feeds import Following
@@ -20,7 +21,6 @@ from journal.net.server.verbs.open_feed import event_bytes
 from journal.net.server.verbs.pages import too_large
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
-from journal.net.wire.limits import LIST_MAX
 from journal.net.wire.values import cursor_to, event_to
 
 GIVEN_MAX = 16

@@ -17,6 +17,7 @@ from typing import Any
 
 from journal.core.buckets import Range
 from journal.core.limits import CONSUMER_BYTES_MAX
+from journal.core.quoting import shown, told
 from journal.engine.arguments import part_of
 from journal.engine.journal import Journal
 from journal.engine.state.order import Order
@@ -28,13 +29,9 @@ from journal.net.server.verbs.frame_sizes import lease_bytes, text_bytes
 from journal.net.server.verbs.puts import fitted, puts_of, with_refused
 from journal.net.server.verbs.served_journal import Served, Wired
 from journal.net.wire.auth import Grant
-from journal.net.wire.quoting import shown, told
 from journal.net.wire.values import result_to
 
 log = logging.getLogger("journal.daemon")
-
-LENDING = frozenset({"CLAIM", "CLAIM_MANY", "CLAIM_KEY"})
-"""Commands whose answers are leases that were taken for them."""
 
 
 class TakesLong(Exception):

@@ -19,7 +19,7 @@ from journal.net.server.verbs.served_journal import Served, known, served_of
 from journal.net.wire.auth import Grant
 
 __all__ = [
-    "FAST", "NAMED_SLOW", "OF_LOGS", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
+    "FAST", "NAMED_SLOW", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
     "known", "served_of",
 ]  # fmt: skip
 
@@ -94,11 +94,6 @@ NAMED_SLOW: dict[str, NamedHandler] = {
     "DECLARE": operations.declare,
     "DROP": operations.drop,
 }
-OF_LOGS = frozenset({
-    "GENERATIONS", "ROTATE", "COMPACT", "DISTANCE", "SHIFT", "LAG", "FEEDS", "FEED_REMOVE", "FEED_MARK", "FEED_SKIP", "FEED_OPEN",
-    "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE", "CHANGES", "OLDEST_CURSOR",
-})  # fmt: skip
-"""What can be asked of all merged journals together."""
 STORE_FAST: dict[str, StoreHandler] = {}
 STORE_SLOW: dict[str, StoreHandler] = {
     "JOURNALS": lists.journals,

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from journal.core.entry.keys import BEHIND_ALL, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
+from journal.core.quoting import shown
+from journal.core.requests.request import Role
 from journal.engine.read.burials import walk, which_of
 from journal.engine.store import Store
 from journal.errors import AccessDenied, Invalid
@@ -27,8 +29,6 @@ from journal.net.server.verbs.frame_sizes import (
 from journal.net.server.verbs.pages import Page
 from journal.net.server.verbs.served_journal import STEP, Served, room_of
 from journal.net.wire.auth import Grant
-from journal.net.wire.commands.command import Role
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import feed_to
 
 T = TypeVar("T")

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgpack
 
+from journal.core.limits import LIST_MAX
 from journal.core.log.cursor import Cursor
+from journal.core.quoting import shown
 from journal.core.schema.schema import Schema
 from journal.core.settings import MERGED, to_map
 from journal.core.values import Flag
@@ -25,8 +27,6 @@ from journal.net.server.verbs.frame_sizes import generations_columns
 from journal.net.server.verbs.puts import fitted
 from journal.net.server.verbs.served_journal import Served, room_of, served_of
 from journal.net.wire.auth import Grant
-from journal.net.wire.limits import LIST_MAX
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import flag_to, result_to
 
 FLAG_BYTES = 64

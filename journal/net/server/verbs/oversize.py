@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from journal.core.entry.keys import UserKey
+from journal.core.quoting import shown
 from journal.errors import JournalError
-from journal.net.wire.quoting import shown
 
 if TYPE_CHECKING:
     from journal.engine.journal import Journal

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from journal.core.limits import LIST_MAX
+from journal.core.quoting import shown
 from journal.errors import Invalid
-from journal.net.wire.limits import LIST_MAX
-from journal.net.wire.quoting import shown
 
 
 class Page:

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from journal.core.entry import priority as priorities
+from journal.core.quoting import shown
 from journal.core.values import Delete, Move, Put, PutOptions, PutResult
 from journal.errors import Invalid, JournalError
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
 from journal.net.wire.error_codes import MESSAGE_BYTES_MAX
-from journal.net.wire.quoting import shown
 from journal.net.wire.values import error_to, result_to
 
 _DEFAULT = priorities.DEFAULT

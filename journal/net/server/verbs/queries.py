@@ -16,7 +16,9 @@ import msgpack
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey, key_bytes
 from journal.core.entry.rows import Row
+from journal.core.limits import LIST_MAX
 from journal.core.log.cursor import Cursor
+from journal.core.requests.request import Role
 from journal.core.settings import to_map
 from journal.engine.arguments import selectable
 from journal.engine.read.burials import Which, walk
@@ -28,8 +30,6 @@ from journal.net.server.verbs.frame_sizes import entry_bytes, entry_columns, fil
 from journal.net.server.verbs.pages import Page, too_large
 from journal.net.server.verbs.served_journal import STEP, Served
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.commands.command import Role
-from journal.net.wire.limits import LIST_MAX
 from journal.net.wire.values import cursor_to, forecast_to
 
 SELECT_LIMIT = 100

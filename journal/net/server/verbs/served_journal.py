@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from journal.core.entry.rows import ENTRY_HEAD, Row
 from journal.core.limits import CONSUMER_BYTES_MAX
+from journal.core.quoting import shown
 from journal.core.settings import MERGED
 from journal.engine.journal import Journal
 from journal.engine.loads.prepare import Bounds
@@ -29,7 +30,6 @@ from journal.errors import AccessDenied, NotFound
 from journal.net.server.verbs.frame_sizes import LEASE_BYTES, lease_columns, text_bytes
 from journal.net.server.verbs.oversize import Large
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.quoting import shown
 
 HEAD_BYTES = 256
 """Of a frame, for what is around the value of a reply or the items of a push."""
@@ -168,7 +168,7 @@ class Served:
 
 
 class ServedLog:
-    """All merged journals together, under the name MERGED: their log, for the commands about logs (handlers.OF_LOGS)."""
+    """All merged journals together, under the name MERGED: their log, for the commands about logs (Command.is_of_log)."""
 
     def __init__(self, merged: MergedJournals, room: int) -> None:
         self.journal = merged

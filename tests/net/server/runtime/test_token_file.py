@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import journal
+from journal.core.requests.request import Role
 from journal.errors import Invalid, KeyExists, NotFound, StorageError
 from journal.net.server.runtime import token_file
 from journal.net.server.runtime.token_file import add_token, list_tokens, read_tokens, remove_token, token_path
-from journal.net.wire.commands.command import Role
 
 SECRET = "9f86d081884c7d659a2feaa0c55ad015"
 LINES = f"""\

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Scope
 from journal.net.server.verbs.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW
-from journal.net.wire.commands.command import Scope
-from journal.net.wire.commands.registry import COMMANDS
 
 BY_CONNECTIONS = {
     *("REGISTER", "UNREGISTER", "COMMANDS", "PING", "ALIVE", "LISTEN", "UNLISTEN", "STATUS", "STOP"),

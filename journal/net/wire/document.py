@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields
 
-from journal.net.wire.commands import types
-from journal.net.wire.commands.command import Command, Role
-from journal.net.wire.commands.control import ROWS as CONTROL
-from journal.net.wire.commands.types import Kind, Parameter
-from journal.net.wire.commands.verbs import GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS
+from journal.core.requests import types
+from journal.core.requests.registry import CONTROL, GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS
+from journal.core.requests.request import Command, Role
+from journal.core.requests.types import Kind, Parameter
 from journal.net.wire.error_codes import CODES, FIELDS, INTERNAL
 from journal.net.wire.limits import DEFAULT
 from journal.net.wire.values import COLUMNS

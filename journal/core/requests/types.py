@@ -1,9 +1,14 @@
 """
-The types of parameters: what a value on the wire may be, how it is checked, how it is read from the text of a line.
+The types of a request's fields: what callers may give, what stands in the request, and what is sent.
+
+    accept      callers' argument -> the request's value: "5s" becomes 5000; what is wrong is refused with Invalid
+    to_wire     the request's value -> a plain value; from_wire: the way back
+    check       whether a plain value that was sent is well-formed
+    read        the plain value of a text in a line
 
 P1  A check is total: any plain value is accepted as it is or refused with Invalid. It converts nothing: what passes is what was sent.
-P2  Dates and durations are whole milliseconds on the wire; a client converts "5s" before it sends.
-P3  A kind is a value of the table; nothing else in the package decides whether an argument is well-formed.
+P2  Dates and durations are whole milliseconds in a request and on the wire.
+P3  A kind is a value of the table; nothing else decides whether an argument is well-formed.
 """
 
 from __future__ import annotations
@@ -11,21 +16,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from journal.core import limits
+from journal.core import arguments, limits
 from journal.core.buckets import BUCKETS_MAX, Range
-from journal.core.loads.session import LOAD_ID, PART_NAME
+from journal.core.entry.keys import key_bytes
+from journal.core.entry.rows import pack_data
+from journal.core.limits import ID_MAX, LIST_MAX, TEXT_BYTES_MAX
+from journal.core.loads.session import LOAD_ID, PART_NAME, load_id, part_name
+from journal.core.log.cursor import Cursor
+from journal.core.quoting import shown
 from journal.core.settings import NAME as JOURNAL_NAME
 from journal.core.snapshot_blocks import PARTS_MAX, RANGES_MAX, checked_ranges
+from journal.core.times import date_ms, duration_ms
 from journal.errors import Invalid
-from journal.net.wire.frames import ID_MAX
-from journal.net.wire.limits import LIST_MAX, TEXT_BYTES_MAX
-from journal.net.wire.message import NAME, PLACE
-from journal.net.wire.quoting import shown
 
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+PLACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+"""A server or a service. A journal is a service: every name of a journal is one."""
 Check = Callable[[str, Any], None]
 Read = Callable[[str, str], Any]
+Accept = Callable[[str, Any], Any]
+Convert = Callable[[Any], Any]
 U64_MAX = (1 << 64) - 1
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 """As a line has it: neither an exponent, nor nan and inf, which would be numbers to Python."""
@@ -41,13 +54,18 @@ class Kind:
     """Raises Invalid; gets the parameter's name for the message."""
     read: Read | None = None
     """The value of a text; None: it cannot stand in a line."""
+    accept: Accept | None = None
+    """The request's value of a caller's argument, by the parameter's name; None: as it is, checked by the backend."""
+    to_wire: Convert | None = None
+    from_wire: Convert | None = None
+    """None: the request has what is sent."""
 
 
 def _refuse(name: str, value: Any, meaning: str) -> Invalid:
     return Invalid(f"{name} is {shown(value)}: it must be {meaning}")
 
 
-def integer(name: str, low: int, high: int, meaning: str = "") -> Kind:
+def integer(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> Kind:
     """An int in a range."""
     text = f"an int from {low} to {high}" + (f", {meaning}" if meaning else "")
 
@@ -60,10 +78,10 @@ def integer(name: str, low: int, high: int, meaning: str = "") -> Kind:
             raise _refuse(parameter, written, text)
         return int(written)
 
-    return Kind(name, text, check, read)
+    return Kind(name, text, check, read, accept)
 
 
-def text(name: str, low: int, high: int, meaning: str = "") -> Kind:
+def text(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> Kind:
     """A text of so many bytes."""
     said = f"a text of {low} to {high} bytes" + (f", {meaning}" if meaning else "")
 
@@ -71,10 +89,10 @@ def text(name: str, low: int, high: int, meaning: str = "") -> Kind:
         if type(value) is not str or not low <= len(value.encode("utf-8", "replace")) <= high:
             raise _refuse(parameter, value, said)
 
-    return Kind(name, said, check, lambda _, written: written)
+    return Kind(name, said, check, lambda _, written: written, accept)
 
 
-def one_of(name: str, *words: str) -> Kind:
+def one_of(name: str, *words: str, **ways: Any) -> Kind:
     """One of some words."""
     said = " or ".join(f'"{word}"' for word in words)
 
@@ -82,7 +100,7 @@ def one_of(name: str, *words: str) -> Kind:
         if type(value) is not str or value not in words:
             raise _refuse(parameter, value, said)
 
-    return Kind(name, said, check, lambda _, written: written)
+    return Kind(name, said, check, lambda _, written: written, **ways)
 
 
 def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
@@ -99,7 +117,13 @@ def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
         assert kind.read is not None
         return [kind.read(parameter, part) for part in written.split(",") if part]
 
-    return Kind(f"[{kind.name}]", said, check, None if kind.read is None else read)
+    accept, to_wire, from_wire = kind.accept, kind.to_wire, kind.from_wire
+    return Kind(
+        f"[{kind.name}]", said, check, None if kind.read is None else read,
+        None if accept is None else lambda name, items: [accept(name, item) for item in arguments.listed(items, name)],
+        None if to_wire is None else lambda items: [to_wire(item) for item in items],
+        None if from_wire is None else lambda items: [from_wire(item) for item in items],
+    )  # fmt: skip
 
 
 def or_null(kind: Kind) -> Kind:
@@ -109,7 +133,12 @@ def or_null(kind: Kind) -> Kind:
         if value is not None:
             kind.check(parameter, value)
 
-    return Kind(f"{kind.name} or null", f"{kind.meaning}, or null", check)
+    to_wire, from_wire = kind.to_wire, kind.from_wire
+    return Kind(
+        f"{kind.name} or null", f"{kind.meaning}, or null", check,
+        to_wire=None if to_wire is None else lambda value: None if value is None else to_wire(value),
+        from_wire=None if from_wire is None else lambda value: None if value is None else from_wire(value),
+    )  # fmt: skip
 
 
 def _check_key(parameter: str, value: Any) -> None:
@@ -176,12 +205,12 @@ def _check_start(parameter: str, value: Any) -> None:
         _check_cursor(parameter, value)
 
 
-def _pattern(name: str, pattern: Any, meaning: str, high: int = 64) -> Kind:
+def _pattern(name: str, pattern: Any, meaning: str, high: int = 64, accept: Accept | None = None) -> Kind:
     def check(parameter: str, value: Any) -> None:
         if type(value) is not str or len(value) > high or pattern.fullmatch(value) is None:
             raise _refuse(parameter, value, meaning)
 
-    return Kind(name, meaning, check, lambda _, written: written)
+    return Kind(name, meaning, check, lambda _, written: written, accept)
 
 
 def _check_journal(parameter: str, value: Any) -> None:
@@ -215,52 +244,155 @@ def _check_ranges(parameter: str, value: Any) -> None:
         raise Invalid(f"{parameter}: {e}") from e
 
 
-DATE = integer("date", 0, limits.DATE_MAX, "milliseconds since the epoch")
-DURATION = integer("duration", 0, limits.DURATION_MAX, "milliseconds")
-LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds")
-SPAN = integer("span", 1, limits.DURATION_MAX, "milliseconds")
-PRIORITY = integer("priority", 0, limits.PRIORITY_MAX)
-VERSION = integer("version", 0, limits.VERSION_MAX)
-TOKEN = integer("token", 0, U64_MAX)
+def _accept_key(_: str, key: Any) -> Any:
+    key_bytes(key)
+    return key
+
+
+def _accept_owner(_: str, owner: Any) -> str:
+    if owner is None:
+        raise Invalid("owner is None: entries without an owner are in no index; give the name of a producer group")
+    arguments.owner_bytes(owner)
+    return str(owner)
+
+
+def _accept_cursor(_: str, cursor: Any) -> Cursor:
+    if not isinstance(cursor, Cursor):
+        raise Invalid(f"{cursor!r} is no journal.Cursor")
+    return cursor
+
+
+def _accept_int(name: str, value: Any) -> int:
+    if type(value) is not int:
+        raise Invalid(f"{name} is {value!r}: it must be an int")
+    return value
+
+
+def _accept_span(name: str, span: Any) -> int:
+    ms = duration_ms(span, name)
+    if ms < 1:
+        raise Invalid(f"{name} must be at least 1 ms")
+    return ms
+
+
+def _accept_buckets(_: str, buckets: Any) -> Range:
+    if not isinstance(buckets, Range):
+        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
+    return buckets
+
+
+def _accept_feed_consumer(_: str, consumer: Any) -> str:
+    if not arguments.consumer_name(consumer):
+        raise Invalid("a feed consumer has a name of at least one character")
+    return str(consumer)
+
+
+def _accept_once(_: str, once: Any) -> tuple[str, int]:
+    if not isinstance(once, (tuple, list)) or len(once) != 2:
+        raise Invalid(f'once is {once!r}: it must be a name and a number, e.g. ("nightly", 7)')
+    return once[0], once[1]
+
+
+_STATUS_WORDS = {"W": "waiting", "P": "processing", arguments.AVAILABLE: "available", arguments.BURIED: "buried"}
+_STATUS_OF = {word: status for status, word in _STATUS_WORDS.items()}
+
+
+@lru_cache(maxsize=4096)
+def range_of(buckets: str) -> Range:
+    """The range that a text means; the same object each time, which the engine recognises."""
+    return Range.parse(buckets)
+
+
+def _start_from(value: Any) -> str | Cursor:
+    return value if type(value) is str else Cursor(*value)
+
+
+DATE = integer("date", 0, limits.DATE_MAX, "milliseconds since the epoch", lambda name, date: date_ms(date, name))
+DURATION = integer("duration", 0, limits.DURATION_MAX, "milliseconds", lambda name, span: duration_ms(span, name))
+LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds", lambda _, lease: arguments.lease_ms(lease))
+SPAN = integer("span", 1, limits.DURATION_MAX, "milliseconds", _accept_span)
+PRIORITY = integer("priority", 0, limits.PRIORITY_MAX, accept=lambda _, priority: arguments.check_priority(priority))
+VERSION = integer("version", 0, limits.VERSION_MAX, accept=lambda _, version: arguments.version_number(version))
+TOKEN = integer("token", 0, U64_MAX, accept=lambda _, lease: arguments.token_of(lease))
 COUNT = integer("count", 1, LIST_MAX)
+LIMIT = integer("count", 1, LIST_MAX, accept=lambda _, limit: arguments.limit_number(limit))
 PARTS = integer("parts", 1, PARTS_MAX)
 CREDIT = integer("credit", 0, LIST_MAX)
-STEPS = integer("steps", -(1 << 53), 1 << 53)
+STEPS = integer("steps", -(1 << 53), 1 << 53, accept=_accept_int)
 PORT = integer("port", 1, 65_535)
 ID = integer("id", 1, ID_MAX)
 LEVEL = one_of("durability", "full", "interval", "none")
-STATUS = one_of("status", "waiting", "processing", "available", "buried")
-CONSUMER = text("consumer", 0, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
-OWNER = text("owner", 1, limits.OWNER_BYTES_MAX, "a group that this identity may act under")
-FEED_CONSUMER = text("feed consumer", 1, limits.CONSUMER_BYTES_MAX, "one that this identity may act under")
-FLAG = text("flag", 1, limits.FLAG_BYTES_MAX)
+STATUS = one_of(
+    "status", *_STATUS_OF, accept=lambda _, status: arguments.status_of(status),
+    to_wire=_STATUS_WORDS.__getitem__, from_wire=_STATUS_OF.__getitem__,
+)  # fmt: skip
+CONSUMER = text(
+    "consumer", 0, limits.CONSUMER_BYTES_MAX, "one that this identity may act under",
+    lambda _, consumer: arguments.consumer_name(consumer),
+)  # fmt: skip
+OWNER = text("owner", 1, limits.OWNER_BYTES_MAX, "a group that this identity may act under", _accept_owner)
+FEED_CONSUMER = text(
+    "feed consumer", 1, limits.CONSUMER_BYTES_MAX, "one that this identity may act under", _accept_feed_consumer
+)
+FLAG = text(
+    "flag", 1, limits.FLAG_BYTES_MAX, accept=lambda name, flag: arguments.name_text(flag, name, limits.FLAG_BYTES_MAX)
+)
 TEXT = text("text", 0, TEXT_BYTES_MAX)
+REASON = text("text", 0, TEXT_BYTES_MAX, accept=lambda _, reason: arguments.reason_text(reason))
 PLACES = _pattern("name", PLACE, "1 to 64 letters, digits, _ . and -")
-KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key)
-PREFIX = Kind("prefix", f"a text or bytes of up to {limits.KEY_BYTES_MAX} bytes: what a key begins with", _check_prefix)
-PACKED = Kind("packed", "bytes: one packed msgpack value, which the daemon passes on as it is", _check_packed)
+KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key, accept=_accept_key)
+PREFIX = Kind(
+    "prefix", f"a text or bytes of up to {limits.KEY_BYTES_MAX} bytes: what a key begins with", _check_prefix,
+    accept=lambda _, prefix: arguments.check_prefix(prefix),
+)  # fmt: skip
+PACKED = Kind(
+    "packed", "bytes: one packed msgpack value, which the daemon passes on as it is", _check_packed, to_wire=pack_data
+)
 BYTES = Kind("bytes", "1 to 256 bytes, as the daemon gave them", _check_bytes)
+AFTER = Kind(
+    "bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.page_start(after)[:-1],
+)  # fmt: skip
+"""Where a page of entries begins: behind a primary key."""
+BURIED_AFTER = Kind("bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.buried_start(after))
 BOOL = Kind("bool", "true or false", _check_bool, _read_bool)
 NUMBER = Kind("number", "an int or a float", _check_number, _read_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
-CURSOR = Kind("cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor)
-START = Kind("start", '"BEGIN", "END" or a cursor', _check_start)
+CURSOR = Kind(
+    "cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor,
+    accept=_accept_cursor, to_wire=list, from_wire=lambda value: Cursor(*value),
+)  # fmt: skip
+START = Kind(
+    "start", '"BEGIN", "END" or a cursor', _check_start,
+    to_wire=lambda start: list(start) if isinstance(start, Cursor) else start, from_wire=_start_from,
+)  # fmt: skip
 RANGES = Kind(
     "ranges",
     f"up to {RANGES_MAX} ranges of primary keys, in order and apart: [[first, end], …], bytes each, the end not among them",
     _check_ranges,
+    to_wire=lambda ranges: [list(each) for each in ranges],
+    from_wire=checked_ranges,
 )
 BUCKETS = Kind(
-    "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets
+    "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets,
+    accept=_accept_buckets, to_wire=str, from_wire=range_of,
+)  # fmt: skip
+LOAD = _pattern(
+    "load",
+    LOAD_ID,
+    "the id of a load: 32 hexadecimal digits, as LOAD_BEGIN gave them",
+    accept=lambda _, load: load_id(load),
 )
-LOAD = _pattern("load", LOAD_ID, "the id of a load: 32 hexadecimal digits, as LOAD_BEGIN gave them")
 PART = _pattern(
-    "part", PART_NAME, "1 to 200 letters, digits, _ . = and -, beginning with a letter, a digit or _", high=200
-)
+    "part", PART_NAME, "1 to 200 letters, digits, _ . = and -, beginning with a letter, a digit or _", high=200,
+    accept=lambda _, name: part_name(name),
+)  # fmt: skip
 PLACE_IN_PART = integer("place", 0, 1 << 48, "bytes from the beginning of the part")
 PIECE = Kind("piece", "bytes of a part file of a load, as many as a frame holds", _check_piece)
 LOAD_NAME = text("load name", 1, limits.LOAD_NAME_BYTES_MAX)
-ONCE = Kind("once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once)
+ONCE = Kind(
+    "once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once,
+    accept=_accept_once, to_wire=list, from_wire=tuple,
+)  # fmt: skip
 ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
 ON_REJECT = one_of("reject", "fail", "list")
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
@@ -273,15 +405,19 @@ class Parameter:
     name: str
     kind: Kind
     is_required: bool = False
+    default: Any = None
+    """Of the request's field."""
 
 
 class Parameters(dict[str, Parameter]):
     """The parameters of a command, by name. What each request is checked with is made once."""
 
-    __slots__ = ("checks", "required")
+    __slots__ = ("checks", "fields", "required")
 
-    def __init__(self, parameters: Iterable[Parameter]) -> None:
+    def __init__(self, parameters: Iterable[Parameter], fields: tuple[tuple[str, Parameter], ...] = ()) -> None:
         super().__init__((parameter.name, parameter) for parameter in parameters)
+        self.fields = fields
+        """Those that the request has; others are of the wire alone."""
         self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
         self.required = tuple(name for name, parameter in self.items() if parameter.is_required)
 
@@ -314,7 +450,7 @@ def read_parameters(command: str, known: Parameters, written: Mapping[str, str])
     return read
 
 
-def one_of_group(name: str, fields: Parameters) -> Kind:
+def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> Kind:
     """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:
@@ -322,4 +458,5 @@ def one_of_group(name: str, fields: Parameters) -> Kind:
             raise _refuse(parameter, value, f"a list of maps with the parameters of {name.upper()}")
         check_parameters(parameter, fields, value)
 
-    return Kind(name, f"a map with the parameters of {name.upper()} except durability", check)
+    meaning = f"a map with the parameters of {name.upper()} except durability"
+    return Kind(name, meaning, check, to_wire=to_wire, from_wire=from_wire)

@@ -143,7 +143,9 @@ IMPURE_CALLS = {
 }
 
 LINES_MAX = 450
-LONG_FILES: dict[str, str] = {}  # path: the reason why it is one noun all the same
+LONG_FILES: dict[str, str] = {  # path: the reason why it is one noun all the same
+    "journal/api/journal.py": "every verb of a journal, with its signature and its text, stands in one class",
+}
 
 FILES_MAX = 20  # of a folder, without its __init__
 FULL_FOLDERS: dict[str, str] = {

@@ -1,6 +1,7 @@
 """
-What the library promises its callers, whichever way the store is reached: in this process or through a daemon.
+The public face, once: Store, Journal, MergedJournals, Lease and the loop of a worker, with their signatures, texts and checks of
+arguments.
 
-Today it holds the protocol that roles need of a journal; an engine and a client each implement it. It may import journal.core and
-journal.errors, and it knows neither an engine nor a socket.
+They speak to a backend (journal.api.backend), which keeps the entries in this process or reaches the daemon that does. It may import
+journal.core and journal.errors, and it knows neither an engine nor a socket.
 """

@@ -44,6 +44,8 @@ PAST_MAX = 4096
 """Generations that are gone and whose last offset is remembered, for the arithmetic of cursors."""
 NEVER = 1 << 63
 """A date or a place in the log that does not come."""
+CREDIT_MAX = 10_000
+"""Leases or changes of one subscription that may be on their way."""
 LIST_MAX = 16_384
 """Items of one list in a frame. An unpacker allocates room for as many as a header claims: this bounds it."""
 TEXT_BYTES_MAX = 4096

@@ -27,6 +27,9 @@ Run = tuple[int, int, int]
 """Order, first offset, last offset."""
 _new = tuple.__new__
 
+UNACKED_MAX = 10_000
+"""Changes of a feed that were delivered and are not acknowledged, unless its program says otherwise."""
+
 
 class Acks:
     """The acknowledgements of one consumer; the caller sees to it that one thread at a time changes them."""

@@ -18,8 +18,9 @@ from journal.core.requests.fields import (
     Priority,
     Version,
 )
+from journal.core.requests.parameters import Parameters, one_of_group
 from journal.core.requests.request import PRODUCE, Request, Retry, request
-from journal.core.requests.types import DATE, DURATION, Kind, Parameters, list_of, one_of_group
+from journal.core.requests.types import DATE, DURATION, Kind, list_of
 from journal.core.values import Delete, Move, Put, PutOptions, PutResult
 from journal.errors import Invalid, JournalError
 

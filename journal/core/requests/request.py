@@ -25,7 +25,8 @@ from inspect import cleandoc
 from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, get_args
 
 from journal.core.quoting import shown
-from journal.core.requests.types import BYTES, COUNT, Kind, Parameter, Parameters, check_parameters, read_parameters
+from journal.core.requests.parameters import Parameter, Parameters, check_parameters, read_parameters
+from journal.core.requests.types import BYTES, COUNT, Kind
 from journal.errors import Invalid
 
 R_co = TypeVar("R_co", covariant=True)

@@ -14,7 +14,7 @@ P3  A kind is a value of the table; nothing else decides whether an argument is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -61,7 +61,8 @@ class Kind:
     """None: the request has what is sent."""
 
 
-def _refuse(name: str, value: Any, meaning: str) -> Invalid:
+def refuse(name: str, value: Any, meaning: str) -> Invalid:
+    """What is wrong with a value that was sent."""
     return Invalid(f"{name} is {shown(value)}: it must be {meaning}")
 
 
@@ -71,11 +72,11 @@ def integer(name: str, low: int, high: int, meaning: str = "", accept: Accept | 
 
     def check(parameter: str, value: Any) -> None:
         if type(value) is not int or not low <= value <= high:
-            raise _refuse(parameter, value, text)
+            raise refuse(parameter, value, text)
 
     def read(parameter: str, written: str) -> int:
         if not (written.isascii() and written.removeprefix("-").isdigit() and len(written) <= 20):
-            raise _refuse(parameter, written, text)
+            raise refuse(parameter, written, text)
         return int(written)
 
     return Kind(name, text, check, read, accept)
@@ -87,7 +88,7 @@ def text(name: str, low: int, high: int, meaning: str = "", accept: Accept | Non
 
     def check(parameter: str, value: Any) -> None:
         if type(value) is not str or not low <= len(value.encode("utf-8", "replace")) <= high:
-            raise _refuse(parameter, value, said)
+            raise refuse(parameter, value, said)
 
     return Kind(name, said, check, lambda _, written: written, accept)
 
@@ -98,7 +99,7 @@ def one_of(name: str, *words: str, **ways: Any) -> Kind:
 
     def check(parameter: str, value: Any) -> None:
         if type(value) is not str or value not in words:
-            raise _refuse(parameter, value, said)
+            raise refuse(parameter, value, said)
 
     return Kind(name, said, check, lambda _, written: written, **ways)
 
@@ -109,7 +110,7 @@ def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
 
     def check(parameter: str, value: Any) -> None:
         if type(value) is not list or len(value) > high:
-            raise _refuse(parameter, value, said)
+            raise refuse(parameter, value, said)
         for item in value:
             kind.check(parameter, item)
 
@@ -144,49 +145,49 @@ def or_null(kind: Kind) -> Kind:
 def _check_key(parameter: str, value: Any) -> None:
     size = len(value) if type(value) is bytes else len(value.encode("utf-8", "replace")) if type(value) is str else 0
     if not 0 < size <= limits.KEY_BYTES_MAX:
-        raise _refuse(parameter, value, KEY.meaning)
+        raise refuse(parameter, value, KEY.meaning)
 
 
 def _check_prefix(parameter: str, value: Any) -> None:
     if type(value) not in (str, bytes) or len(value) > limits.KEY_BYTES_MAX:
-        raise _refuse(parameter, value, PREFIX.meaning)
+        raise refuse(parameter, value, PREFIX.meaning)
 
 
 def _check_packed(parameter: str, value: Any) -> None:
     if type(value) is not bytes or not value:
-        raise _refuse(parameter, value, PACKED.meaning)
+        raise refuse(parameter, value, PACKED.meaning)
 
 
 def _check_bytes(parameter: str, value: Any) -> None:
     if type(value) is not bytes or not 0 < len(value) <= 256:
-        raise _refuse(parameter, value, BYTES.meaning)
+        raise refuse(parameter, value, BYTES.meaning)
 
 
 def _check_bool(parameter: str, value: Any) -> None:
     if type(value) is not bool:
-        raise _refuse(parameter, value, BOOL.meaning)
+        raise refuse(parameter, value, BOOL.meaning)
 
 
 def _read_bool(parameter: str, written: str) -> bool:
     if written not in ("true", "false"):
-        raise _refuse(parameter, written, BOOL.meaning)
+        raise refuse(parameter, written, BOOL.meaning)
     return written == "true"
 
 
 def _read_number(parameter: str, written: str) -> int | float:
     if len(written) > 40 or _NUMBER.fullmatch(written) is None:
-        raise _refuse(parameter, written, NUMBER.meaning)
+        raise refuse(parameter, written, NUMBER.meaning)
     return float(written) if "." in written else int(written)
 
 
 def _check_number(parameter: str, value: Any) -> None:
     if type(value) not in (int, float) or not abs(value) < 1e18:
-        raise _refuse(parameter, value, NUMBER.meaning)
+        raise refuse(parameter, value, NUMBER.meaning)
 
 
 def _check_map(parameter: str, value: Any) -> None:
     if type(value) is not dict or not all(NAME.fullmatch(name) for name in value):
-        raise _refuse(parameter, value, MAP.meaning)
+        raise refuse(parameter, value, MAP.meaning)
 
 
 def _check_cursor(parameter: str, value: Any) -> None:
@@ -195,44 +196,44 @@ def _check_cursor(parameter: str, value: Any) -> None:
         or [type(part) for part in value] != [int, int]
         or not (0 <= value[0] < 1 << 32 and -1 <= value[1] < 1 << 40)
     ):
-        raise _refuse(parameter, value, CURSOR.meaning)
+        raise refuse(parameter, value, CURSOR.meaning)
 
 
 def _check_start(parameter: str, value: Any) -> None:
     if value not in ("BEGIN", "END"):
         if type(value) is str:
-            raise _refuse(parameter, value, START.meaning)
+            raise refuse(parameter, value, START.meaning)
         _check_cursor(parameter, value)
 
 
 def _pattern(name: str, pattern: Any, meaning: str, high: int = 64, accept: Accept | None = None) -> Kind:
     def check(parameter: str, value: Any) -> None:
         if type(value) is not str or len(value) > high or pattern.fullmatch(value) is None:
-            raise _refuse(parameter, value, meaning)
+            raise refuse(parameter, value, meaning)
 
     return Kind(name, meaning, check, lambda _, written: written, accept)
 
 
 def _check_journal(parameter: str, value: Any) -> None:
     if value != "*" and (type(value) is not str or JOURNAL_NAME.fullmatch(value) is None):
-        raise _refuse(parameter, value, JOURNAL.meaning)
+        raise refuse(parameter, value, JOURNAL.meaning)
 
 
 def _check_buckets(parameter: str, value: Any) -> None:
     try:
         Range.parse(value)
     except Invalid as e:
-        raise _refuse(parameter, value, BUCKETS.meaning) from e
+        raise refuse(parameter, value, BUCKETS.meaning) from e
 
 
 def _check_piece(parameter: str, value: Any) -> None:
     if type(value) is not bytes:
-        raise _refuse(parameter, value, PIECE.meaning)
+        raise refuse(parameter, value, PIECE.meaning)
 
 
 def _check_once(parameter: str, value: Any) -> None:
     if type(value) is not list or len(value) != 2:
-        raise _refuse(parameter, value, ONCE.meaning)
+        raise refuse(parameter, value, ONCE.meaning)
     LOAD_NAME.check(parameter, value[0])
     DATE.check(parameter, value[1])
 
@@ -396,67 +397,3 @@ ONCE = Kind(
 ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
 ON_REJECT = one_of("reject", "fail", "list")
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a command."""
-
-    name: str
-    kind: Kind
-    is_required: bool = False
-    default: Any = None
-    """Of the request's field."""
-
-
-class Parameters(dict[str, Parameter]):
-    """The parameters of a command, by name. What each request is checked with is made once."""
-
-    __slots__ = ("checks", "fields", "required")
-
-    def __init__(self, parameters: Iterable[Parameter], fields: tuple[tuple[str, Parameter], ...] = ()) -> None:
-        super().__init__((parameter.name, parameter) for parameter in parameters)
-        self.fields = fields
-        """Those that the request has; others are of the wire alone."""
-        self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
-        self.required = tuple(name for name, parameter in self.items() if parameter.is_required)
-
-
-def check_parameters(command: str, known: Parameters, given: Mapping[str, Any]) -> None:
-    """Refuse parameters that a command does not have, or that are missing or not well-formed (P1)."""
-    checks = known.checks
-    for name, value in given.items():
-        if name not in checks:
-            raise Invalid(f"{command} has no parameter {shown(name)}: it has {', '.join(known) or 'none'}")
-        check, is_required = checks[name]
-        if value is not None or is_required:
-            check(name, value)
-    for name in known.required:
-        if name not in given:
-            raise Invalid(f"{command} needs the parameter {name}: {known[name].kind.meaning}")
-
-
-def read_parameters(command: str, known: Parameters, written: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a line's texts, checked."""
-    read: dict[str, Any] = {}
-    for name, value in written.items():
-        parameter = known.get(name)
-        if parameter is None:
-            raise Invalid(f"{command} has no parameter {shown(name)}: it has {', '.join(known) or 'none'}")
-        if parameter.kind.read is None:
-            raise Invalid(f"{name} of {command} cannot be written in a line: use frames")
-        read[name] = parameter.kind.read(name, value)
-    check_parameters(command, known, read)
-    return read
-
-
-def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> Kind:
-    """One put, move or delete of a group: a map with the parameters of that command."""
-
-    def check(parameter: str, value: Any) -> None:
-        if type(value) is not dict:
-            raise _refuse(parameter, value, f"a list of maps with the parameters of {name.upper()}")
-        check_parameters(parameter, fields, value)
-
-    meaning = f"a map with the parameters of {name.upper()} except durability"
-    return Kind(name, meaning, check, to_wire=to_wire, from_wire=from_wire)

@@ -24,6 +24,7 @@ from time import monotonic
 from types import TracebackType
 
 from journal.core.arguments import cursors_of, run_of
+from journal.core.log.acks import UNACKED_MAX as UNACKED_MAX
 from journal.core.log.acks import Acks
 from journal.core.log.cursor import Cursor
 from journal.core.log.cursor_math import lag, newest
@@ -36,7 +37,6 @@ from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, StoreClosed, Unacknowledged
 from journal.shield import SHIELD, Latch, shielded
 
-UNACKED_MAX = 10_000
 LINGER_S = 0.005
 """
 A live feed that has caught up looks again at most so often: each look takes the interpreter from the thread that writes.

@@ -16,6 +16,7 @@ from typing import Any
 
 from journal.core.arguments import cursors_of
 from journal.core.limits import LIST_MAX
+from journal.core.log.acks import UNACKED_MAX as UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.core.quoting import shown
@@ -25,7 +26,6 @@ from journal.net.client.calls.call import Call, as_it_is, call, nothing
 from journal.net.client.calls.feeds import cursor_of, feed_name
 from journal.net.wire.values import cursor_from, error_from, event_from
 
-UNACKED_MAX = 10_000
 CREDIT = 256
 """Changes that are on their way or wait here."""
 _NOWHERE = Cursor(0, -2)

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from journal.core.requests import types
+from journal.core.requests.parameters import Parameter
 from journal.core.requests.registry import CONTROL, GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS
 from journal.core.requests.request import Command, Role
-from journal.core.requests.types import Kind, Parameter
+from journal.core.requests.types import Kind
 from journal.net.wire.error_codes import CODES, FIELDS, INTERNAL
 from journal.net.wire.limits import DEFAULT
 from journal.net.wire.values import COLUMNS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from journal.core.limits import CREDIT_MAX
 from journal.errors import Invalid
 
 HELLO_BYTES_MAX = 4096
@@ -34,7 +35,7 @@ class Limits:
     output_bytes_max: int = 4 << 20
     """Bytes that wait to be sent; with more no request is read and nothing is pushed."""
     subscriptions_max: int = 64
-    credit_max: int = 10_000
+    credit_max: int = CREDIT_MAX
     hello_ms: int = 10_000
     """From the connection to the welcome."""
     frame_ms: int = 30_000

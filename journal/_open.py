@@ -6,7 +6,8 @@ import os
 
 from journal.core.times import DurationLike
 from journal.engine.files.lmdb import MAP_BYTES
-from journal.engine.store import Store, open_store
+from journal.api.store import Store
+from journal.engine.store import EngineStore, open_store
 from journal.shield import SHIELD
 
 
@@ -32,7 +33,7 @@ def open(  # noqa: A001 - the public name is journal.open
     verify         "full" walks every page of every file before using it
     map_bytes      the most that the rows of one journal may take
     """
-    store: Store | None = None
+    store: EngineStore | None = None
     try:
         with SHIELD:
             store = open_store(
@@ -43,4 +44,4 @@ def open(  # noqa: A001 - the public name is journal.open
         if store is not None:
             store.close()  # it was interrupted when it was open: no caller has it
         raise
-    return store
+    return Store(store)

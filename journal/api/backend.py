@@ -10,7 +10,7 @@ K2  A backend is whole at every moment that an interrupt can come (journal.shiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
@@ -235,7 +235,7 @@ class JournalBackend(LogBackend, Protocol):
     ) -> Lent | None: ...
     def claim_many(
         self, n: int, consumer: str, lease_ms: int | None, durability: str | None, buckets: Range | None, /
-    ) -> list[Lent]: ...
+    ) -> Sequence[Lent]: ...
     def done(self, token: int, durability: str | None, /) -> None: ...
     def done_many(
         self, tokens: list[int], nexts: list[Put | None] | None, durability: str | None, /

@@ -82,7 +82,9 @@ class Log(Generic[B]):
         if type(unacked_max) is not int or unacked_max < 1:
             raise Invalid(f"unacked_max is {unacked_max!r}: it must be an int of at least 1")
         if not isinstance(start, Cursor) and start not in ("BEGIN", "END"):
-            raise Invalid(f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor")
+            raise Invalid(
+                f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
+            )
         flush_ms = duration_ms(flush, "flush")
         if copy and (consumer is None or start != "BEGIN"):
             raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")

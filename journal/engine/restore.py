@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from journal.core.values import Backup
@@ -23,7 +24,7 @@ from journal.engine.backups import manifest as manifests
 from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
 from journal.engine.files.posix import remove_tree, storage_error, sync_directory
-from journal.engine.store import Store, open_store
+from journal.engine.store import EngineStore, open_store
 from journal.errors import Invalid, StoreDamaged
 
 JUMP = 1 << 16
@@ -108,17 +109,17 @@ def _copy(source: Path, manifest: Manifest, made: Path, tick: Callable[[int], No
 
 def _go_on(made: Path, jump: int, clock: object | None) -> None:
     """Open the store, check all of it, and begin generations far ahead (R2, R4)."""
-    with open_store(made, verify="full", clock=clock) as store:
+    with closing(open_store(made, verify="full", clock=clock)) as store:
         if found := store.check(deep=True):
             raise StoreDamaged(f"the restored store is not sound: {found[0]}. Use another backup")
-        for name in store._alone():
+        for name in store.alone():
             _rotate(store, name, jump)
-        if store._has_merged():
+        if store.has_merged():
             _rotate(store, None, jump)
 
 
-def _rotate(store: Store, name: str | None, jump: int) -> None:
-    p = store.merged()._p if name is None else store.journal(name)._p
+def _rotate(store: EngineStore, name: str | None, jump: int) -> None:
+    p = store.merged({}).p if name is None else store.journal(name, {}).p
     if p.order + jump + JUMP >= LIMIT:
         raise Invalid(f"journal {p.name} has come to generation {p.order}: it was restored too often")
     p.generations.used = p.order + jump

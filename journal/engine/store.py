@@ -23,45 +23,51 @@ import atexit
 import logging
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
 from journal.core.clock_drift import Drifts
-from journal.core.settings import MERGED, check_name
+from journal.core.requests import operate
+from journal.core.requests.request import Request
+from journal.core.settings import MERGED
 from journal.core.times import DurationLike, duration_ms
-from journal.core.values import Flag
+from journal.core.values import Backup, Flag
 from journal.engine import check as checks
-from journal.engine.backups.backup import Backups
+from journal.engine.backend import EngineJournal
+from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
 from journal.engine.files import lmdb
 from journal.engine.files.layout import prepare
 from journal.engine.files.posix import OwnerLock, storage_error
-from journal.engine.journal import Journal, lower
 from journal.engine.loads.staging import Staging
 from journal.engine.log.durability import FULL, OS, level_named
-from journal.engine.merged.backend import MergedJournals
+from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
 from journal.engine.merged.sequence import Member, Sequence
+from journal.engine.merged.states import OWN
 from journal.engine.recovery import Opening
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime, as_clock
 from journal.engine.runtime.clock_drift import Peers
 from journal.engine.runtime.timed_steps import catch_up
+from journal.engine.work.flags import lower
 from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
 from journal.shield import shielded
 
 if TYPE_CHECKING:
-    from journal.net.server.server import ServeOptions, Server
+    from journal.net.server.server import Server
 
 log = logging.getLogger("journal.store")
 
+R = TypeVar("R")
+
 VERIFY = ("auto", "full")
-_open_stores: set[Store] = set()
+_open_stores: set[EngineStore] = set()
 """Kept alive until closed: LMDB must not be cleaned up by the garbage collector, on any thread, under the keeper."""
 
 
@@ -75,7 +81,7 @@ def open_store(
     readonly: bool = False,
     verify: str = "auto",
     map_bytes: int = lmdb.MAP_BYTES,
-) -> Store:
+) -> EngineStore:
     """Make or open a store and own it, or look at one."""
     level = level_named(durability)
     if claims not in ("os", "full"):
@@ -85,17 +91,17 @@ def open_store(
     if type(map_bytes) is not int or map_bytes < 1 << 20:
         raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
     interval = duration_ms(sync_interval, "sync_interval")
-    return Store(
+    return EngineStore(
         Path(path).absolute(), level=level, claim_level=FULL if claims == "full" else min(level, OS), sync_s=max(interval, 1) / 1000,
         time=EngineTime(as_clock(clock)), is_deep=verify == "full", is_readonly=readonly, map_bytes=map_bytes,
     )  # fmt: skip
 
 
 @shielded
-class Store(Backups):
-    """An open store; a context manager. Made by `journal.open`."""
+class EngineStore:
+    """An open store (journal.api.backend.StoreBackend). Made by `journal.open`."""
 
-    _frame_bytes_max = 1 << 20
+    frame_bytes_max = 1 << 20
     """What a frame may have of a daemon that serves the store."""
 
     def __init__(
@@ -111,13 +117,14 @@ class Store(Backups):
         map_bytes: int,
     ) -> None:
         self.path = path
-        self._is_readonly, self._time = is_readonly, time
+        self.is_readonly, self.time = is_readonly, time
         self._lock = threading.RLock()
-        self._trouble: StorageError | None = None
-        self._journals: dict[str, Journal] = {}
-        self._merged: MergedJournals | None = None
-        self._peers = Peers()
-        self._servers: set[Any] = set()
+        self.trouble: StorageError | None = None
+        self.opened: dict[str, EngineJournal] = {}
+        """The journals that are open, by name."""
+        self._merged: EngineMerged | None = None
+        self.peers = Peers()
+        self.servers: set[Any] = set()
         """The daemons that serve this store: they end before it does."""
         self._epochs = 0
         self._owner: OwnerLock | None = None
@@ -147,46 +154,46 @@ class Store(Backups):
         time.open(self._on_advance)
         _open_stores.add(self)
 
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
-        return f"<Store {self.path}>"
+        return str(self.path)
+
+    def call(self, request: Request[R], /) -> R:
+        """What a request for the store comes to."""
+        result: R = HANDLERS[type(request)](self, request)
+        return result
+
+    def within(self, timeout_ms: int | None) -> EngineStore:
+        """Itself: no network is waited for."""
+        return self
 
     # -- journals -----------------------------------------------------------------------------------------------------
 
-    def journal(self, name: str, **settings: Any) -> Journal:
+    def journal(self, name: str, settings: dict[str, Any]) -> EngineJournal:
         """Open a journal, or declare it. Settings are kept; those given here change what may be changed."""
-        check_name(name)
         with self._lock:
             self._check()
-            journal = self._journals.get(name)
+            journal = self.opened.get(name)
             if journal is not None:
                 if settings:
-                    journal._use(self._keeper.call(lambda: self._opening.change(name, settings)))
-                    self._keeper.call(journal._p.generations.use_schema)
+                    journal.use(self._keeper.call(lambda: self._opening.change(name, settings)))
+                    self._keeper.call(journal.p.generations.use_schema)
                 return journal
             if name in self._keeper.call(self._catalog.dropping):
-                self.merged()
+                self.merged({})
             try:
                 pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
                 raise storage_error(e, f"cannot open journal {name} in {self.path}") from e
-            journal = self._journals[name] = Journal(pipeline, self._peers, self._staging)
+            journal = self.opened[name] = EngineJournal(pipeline, self.peers, self._staging)
             with pipeline.lock:
                 if isinstance(pipeline, Member):
                     pipeline.begin()
                 pipeline.enter()
             if isinstance(pipeline, Member):
-                self.merged()
-            if settings and not self._is_readonly:
+                self.merged({})
+            if settings and not self.is_readonly:
                 self._keeper.call(pipeline.generations.use_schema)
-            for server in list(self._servers):
+            for server in list(self.servers):
                 server.declared(name)
             return journal
 
@@ -196,7 +203,7 @@ class Store(Backups):
             self._check()
             return self._keeper.call(self._catalog.journals)
 
-    def merged(self, **settings: Any) -> MergedJournals:
+    def merged(self, settings: dict[str, Any]) -> EngineMerged:
         """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
         with self._lock:
             self._check()
@@ -205,11 +212,11 @@ class Store(Backups):
                     sequence = self._keeper.call(self._opening.merged)
                 except OSError as e:
                     raise storage_error(e, f"cannot open the merged journals in {self.path}") from e
-                self._merged = MergedJournals(sequence)
-                for name in [] if self._is_readonly else self._keeper.call(self._catalog.dropping):
+                self._merged = EngineMerged(sequence)
+                for name in [] if self.is_readonly else self._keeper.call(self._catalog.dropping):
                     self._finish_drop(name)
             if settings:
-                self._merged._use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
+                self._merged.use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
             return self._merged
 
     def drop(self, name: str) -> None:
@@ -218,14 +225,13 @@ class Store(Backups):
 
         Of a merged journal followers of all changes see its entries go; its own feed consumers are forgotten.
         """
-        check_name(name)
         with self._lock:
             self._check()
-            if self._is_readonly:
+            if self.is_readonly:
                 raise ReadOnly("the store was opened with readonly=True: only its owner drops journals")
             if name not in self.journals():
                 raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.journals()}")
-            p = self.journal(name)._p
+            p = self.journal(name, {}).p
             self._staging.drop(name)
             if isinstance(p, Member):
                 # The mark is on disk at once: nothing that was changed before it may vanish any more, at any level.
@@ -233,7 +239,7 @@ class Store(Backups):
                 self._keeper.call(lambda: self._catalog.set_dropping(name, is_dropping=True))
                 with p.lock:
                     p.drop()
-                del self._journals[name]
+                del self.opened[name]
                 self._finish_drop(name)
                 return
             with p.lock:
@@ -245,13 +251,13 @@ class Store(Backups):
                 raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
             finally:
                 if p.trouble is not None:
-                    del self._journals[name]
+                    del self.opened[name]
             p.generations.disposal.take(gone, "delete", p.settings.wipe)
             p.generations.disposal.close()
 
     def _finish_drop(self, name: str) -> None:
         """Remove the rows of a merged journal that is listed as being dropped, then its name (recovery O3)."""
-        sequence = self.merged()._p
+        sequence = self.merged({}).p
         assert isinstance(sequence, Sequence)
         for known, consumer in MemberConsumers(sequence, sequence.consumers, name).known.items():
             if (feed := consumer.open_feed) is not None:
@@ -268,14 +274,14 @@ class Store(Backups):
     def flags(self) -> list[Flag]:
         """The raised flags: what the operator must look at."""
         found = []
-        for name in self._alone():
-            p = self.journal(name)._p
+        for name in self.alone():
+            p = self.journal(name, {}).p
             with p.lock:
                 p.enter()
                 for flag, value in p.state.rows(b"flags"):
                     found.append(Flag(name, flag.decode(), *msgpack.unpackb(value)))
-        if self._has_merged():
-            p = self.merged()._p
+        if self.has_merged():
+            p = self.merged({}).p
             with p.lock:
                 p.enter()
                 for key, value in p.state.rows(b"flags"):
@@ -286,20 +292,26 @@ class Store(Backups):
     @property
     def drifts(self) -> Drifts:
         """How far the clocks of producers and consumers are off, as they were measured (`Journal.measure_drift`)."""
-        return self._peers.drifts
+        return self.peers.drifts
 
-    def _alone(self) -> list[str]:
+    def alone(self) -> list[str]:
         """The journals that have their files for themselves."""
         with self._lock:
             self._check()
             return self._keeper.call(lambda: [n for n in self._catalog.journals() if not self._opening.is_merged(n)])
 
-    def _has_merged(self) -> bool:
+    def has_merged(self) -> bool:
+        """Whether there are merged journals."""
         return self._keeper.call(lambda: self._catalog.has(MERGED.encode()))
 
-    def lower(self, flag: Flag) -> None:
+    def lower(self, journal: str, name: str) -> None:
         """Lower a flag that the operator has looked at."""
-        lower(self.merged()._p if flag.journal == MERGED else self.journal(flag.journal)._p, flag.name)
+        if journal == MERGED:
+            shared = self.merged({}).p
+            lower(shared, shared.state.state_of(OWN), name)
+        else:
+            p = self.journal(journal, {}).p
+            lower(p, p.state, name)
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes of the store and of its journals."""
@@ -307,65 +319,76 @@ class Store(Backups):
             "path": str(self.path),
             "pid": os.getpid(),
             "opening": self._catalog.opening,
-            "clock_steps": self._time.steps,
-            "clock": self._time.statistics(),
-            "now": self._time.now(),
+            "clock_steps": self.time.steps,
+            "clock": self.time.statistics(),
+            "now": self.time.now(),
             "drift": self._drift(),
             "journals": {
-                name: self.journal(name).statistics() for name in dict.fromkeys([*self._alone(), *self._journals])
+                name: self.journal(name, {}).statistics() for name in dict.fromkeys([*self.alone(), *self.opened])
             },
-            "merged": self.merged().statistics() | {"counts": self.merged().counts()} if self._has_merged() else None,
+            "merged": self._merged_statistics() if self.has_merged() else None,
         }
 
+    def _merged_statistics(self) -> dict[str, Any]:
+        merged = self.merged({})
+        return merged.statistics() | {"counts": merged.counts()}
+
     def _drift(self) -> dict[str, Any]:
-        with self._peers.lock:
-            return self._peers.drifts.statistics()
+        with self.peers.lock:
+            return self.peers.drifts.statistics()
 
     def checkpoint(self) -> None:
         """Commit everything to LMDB now, so that readers outside of this process see it."""
         with self._lock:
             self._check()
-            if self._is_readonly:
+            if self.is_readonly:
                 raise ReadOnly("the store was opened with readonly=True: only its owner makes checkpoints")
-            checkpoints = {journal._p.checkpoints for journal in self._journals.values()}
+            checkpoints = {journal.p.checkpoints for journal in self.opened.values()}
             if self._merged is not None:
-                checkpoints.add(self._merged._p.checkpoints)
+                checkpoints.add(self._merged.p.checkpoints)
         for each in checkpoints:
             self._keeper.call(each.run)
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
         found = []
-        for name in self._alone():
-            found += checks.check(self.journal(name)._p, is_deep=deep)
-        if self._has_merged():
-            found += checks.check(self.merged()._p, is_deep=deep)
+        for name in self.alone():
+            found += self.check_of(name, deep=deep)
+        if self.has_merged():
+            found += self.check_of(MERGED, deep=deep)
         return found + self._keeper.call(self._catalog.check)
 
-    def serve(self, **options: Unpack[ServeOptions]) -> Server:
-        """
-        Serve this store to other processes, on a thread of its own, while this one goes on using it; it ends with the store.
+    def check_of(self, name: str, *, deep: bool = False) -> list[str]:
+        """The same of one journal, or under the name MERGED of all merged ones."""
+        p = self.merged({}).p if name == MERGED else self.journal(name, {}).p
+        return checks.check(p, is_deep=deep)
 
-        The options are those of `journal.net.server.server.Server`: unix, tcp, tokens, trust_loopback, tls, name, limits,
-        connections_max. On TCP without tokens every user of this machine may do everything: say `trust_loopback=True`.
-        """
+    def backup(self, dest: str | os.PathLike[str], progress: Callable[[int, int], None] | None) -> Backup:
+        """Copy the store to a directory while callers go on working (journal.engine.backups.backup)."""
+        self._check()
+        if self.is_readonly:
+            raise ReadOnly("the store was opened with readonly=True: only its owner makes backups")
+        return make_backup(self, dest, progress)
+
+    def serve(self, options: dict[str, Any]) -> Server:
+        """Serve this store to other processes, on a thread of its own."""
         from journal.net.server.server import Server  # lazily: the daemon is a layer above the engine, and optional
 
-        if self._is_readonly:
+        if self.is_readonly:
             raise ReadOnly("the store was opened with readonly=True: only its owner serves it")
         return Server(self, **options).start()
 
     def close(self) -> None:
         """Finish what is under way, commit, and give the store up. Closing twice is fine."""
-        for server in list(self._servers):
+        for server in list(self.servers):
             server.stop()
             server.join()
         with self._lock:
-            if self._trouble is not None:
+            if self.trouble is not None:
                 return
-            self._trouble = StoreClosed(f"the store {self.path} is closed")
+            self.trouble = StoreClosed(f"the store {self.path} is closed")
             _open_stores.discard(self)
-            self._time.close()
+            self.time.close()
             try:
                 self._keeper.call(self._close_journals)
             finally:
@@ -385,12 +408,12 @@ class Store(Backups):
             self._opening.closed(p.name, digests)
         self._catalog.close()
 
-    def _announce(self, server: object, addresses: list[str]) -> None:
+    def announce(self, server: object, addresses: list[str]) -> None:
         """A daemon listens here, or no longer: for programs that find the store owned."""
         if self._owner is not None:
             self._owner.announce(server, addresses)
 
-    def _next_epoch(self) -> int:
+    def next_epoch(self) -> int:
         """A number that no daemon of this store had before."""
         with self._lock:
             self._check()
@@ -399,36 +422,36 @@ class Store(Backups):
             return (opening << 16) + self._epochs
 
     def _check(self) -> None:
-        trouble = self._trouble or self._catalog.failed
+        trouble = self.trouble or self._catalog.failed
         if trouble is not None:
             raise trouble
 
     def _on_advance(self) -> None:
-        for journal in list(self._journals.values()):
-            look = partial(catch_up, journal._p)
-            look() if self._time.is_manual else self._keeper.after(0, look)
+        for journal in list(self.opened.values()):
+            look = partial(catch_up, journal.p)
+            look() if self.time.is_manual else self._keeper.after(0, look)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""
-        self._trouble = ForkedStore(
+        self.trouble = ForkedStore(
             f"the store {self.path} was opened by process {os.getppid()}, the parent of this one ({os.getpid()}): a "
             "forked child must open the store itself after the parent has closed it, or work through the parent"
         )
         self._lock = threading.RLock()
-        for server in self._servers:
+        for server in self.servers:
             server.abandon_after_fork()
-        self._servers.clear()
-        self._peers.lock = threading.Lock()
-        for journal in self._journals.values():
-            if not isinstance(journal._p, Member):
-                journal._p.abandon_after_fork(self._trouble)
+        self.servers.clear()
+        self.peers.lock = threading.Lock()
+        for journal in self.opened.values():
+            if not isinstance(journal.p, Member):
+                journal.p.abandon_after_fork(self.trouble)
         if self._opening.sequence is not None:
-            self._opening.sequence.abandon_after_fork(self._trouble)
+            self._opening.sequence.abandon_after_fork(self.trouble)
         self._give_up()
         _forked.append(self)
 
 
-_forked: list[Store] = []
+_forked: list[EngineStore] = []
 """Stores inherited by a forked child, kept alive: LMDB must not run its clean-up under the parent's transaction."""
 
 
@@ -445,6 +468,16 @@ def _at_exit() -> None:
         except (StorageError, NotFound) as e:
             log.error("close_at_exit_failed path=%s error=%s", store.path, e)
 
+
+HANDLERS: dict[type[Request[Any]], Callable[[EngineStore, Any], Any]] = {
+    operate.JournalsRequest: lambda store, asked: store.journals(),
+    operate.FlagsRequest: lambda store, asked: store.flags(),
+    operate.LowerRequest: lambda store, asked: store.lower(asked.journal, asked.name),
+    operate.StoreStatisticsRequest: lambda store, asked: store.statistics(),
+    operate.CheckpointRequest: lambda store, asked: store.checkpoint(),
+    operate.CheckRequest: lambda store, asked: store.check(deep=asked.deep),
+}
+"""What carries out each request of the store."""
 
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -38,12 +38,12 @@ from journal.engine.files.posix import TOKENS, open_file, remove_tree, storage_e
 from journal.engine.log.reader import SEGMENT_BYTES_FIRST, Place, list_segments, records, segment_path
 from journal.engine.log.writer import RESERVE
 from journal.engine.snapshots.take import RESERVE_BYTES, _Reader
-from journal.errors import Busy, Invalid, ReadOnly, StorageError, StoreDamaged, StoreFull
-from journal.shield import give_way, shielded
+from journal.errors import Busy, Invalid, StorageError, StoreDamaged, StoreFull
+from journal.shield import give_way
 
 if TYPE_CHECKING:
     from journal.engine.pipeline import Pipeline
-    from journal.engine.store import Store
+    from journal.engine.store import EngineStore
 
 log = logging.getLogger("journal.backups")
 
@@ -66,29 +66,14 @@ class _Copy(NamedTuple):
     """Reads the copy (B4)."""
 
 
-@shielded
-class Backups:
-    """What a store does for its backups."""
-
-    def backup(self: Store, dest: str | os.PathLike[str], *, progress: Progress | None = None) -> Backup:  # type: ignore[misc]
-        """
-        Copy the store to a directory while callers go on working. Each journal is copied as of one change; the copy has all that was
-        acknowledged before the call.
-
-        A directory that has an older backup of this store gets the files that have changed; that one goes when the new one is whole and
-        verified. `journal.restore` makes a store of it.
-
-        progress   called with the bytes done and the bytes in all
-        """
-        self._check()
-        if self._is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: only its owner makes backups")
-        path = Path(dest).absolute()
-        try:
-            with _held(path, self.path):
-                return _Making(self, path, progress or (lambda done, total: None)).run()
-        except OSError as e:
-            raise storage_error(e, f"cannot make a backup in {path}") from e
+def make_backup(store: EngineStore, dest: str | os.PathLike[str], progress: Progress | None) -> Backup:
+    """Copy a store to a directory while callers go on working (B1)."""
+    path = Path(dest).absolute()
+    try:
+        with _held(path, store.path):
+            return _Making(store, path, progress or (lambda done, total: None)).run()
+    except OSError as e:
+        raise storage_error(e, f"cannot make a backup in {path}") from e
 
 
 @contextmanager
@@ -114,7 +99,7 @@ def _held(dest: Path, store: Path) -> Iterator[None]:
 class _Making:
     """One backup."""
 
-    def __init__(self, store: Store, dest: Path, progress: Progress) -> None:
+    def __init__(self, store: EngineStore, dest: Path, progress: Progress) -> None:
         self._store = store
         self._dest = dest
         self._progress = progress
@@ -178,9 +163,9 @@ class _Making:
         """What is to be copied, pinned until the stack ends (B1, B2)."""
         store = self._store
         with store._lock:
-            pipelines = [store.journal(name)._p for name in store._alone()]
-            if store._has_merged():
-                pipelines.append(store.merged()._p)
+            pipelines = [store.journal(name, {}).p for name in store.alone()]
+            if store.has_merged():
+                pipelines.append(store.merged({}).p)
             return store._keeper.call(lambda: self._begin_all(pipelines, stack))
 
     def _begin_all(self, pipelines: list[Pipeline], stack: ExitStack) -> tuple[list[_Copy], Manifest]:
@@ -205,7 +190,7 @@ class _Making:
             write = partial(copy_bytes, tokens)
             copies.append(_Copy(TOKENS, os.stat(tokens).st_size, [], write, lambda path: None))
         manifest = Manifest(
-            store._catalog.identity, str(store.path), store._time.now(), store._catalog.opening, cursors, digests, {}
+            store._catalog.identity, str(store.path), store.time.now(), store._catalog.opening, cursors, digests, {}
         )
         return copies, manifest
 

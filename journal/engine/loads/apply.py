@@ -38,7 +38,8 @@ from journal.engine.loads.prepare import (
 from journal.engine.log.durability import OS
 from journal.engine.pipeline import Pipeline
 from journal.engine.state.apply import BULK
-from journal.engine.work.put_many import Find, Rule, after, next_slot
+from journal.engine.work.lookup import find
+from journal.engine.work.put_many import Rule, after, next_slot
 from journal.errors import Invalid, KeyExists, Refused
 
 RULES: dict[str, Rule] = {
@@ -78,9 +79,8 @@ def repeated(p: Pipeline, options: Options) -> tuple[Loaded, int] | None:
 class OneLoad:
     """One load, under the lock."""
 
-    def __init__(self, p: Pipeline, find: Find, prepared: Prepared, options: Options, now: int) -> None:
+    def __init__(self, p: Pipeline, prepared: Prepared, options: Options, now: int) -> None:
         self._p = p
-        self._find = find
         self._prepared = prepared
         self._options = options
         self._now = now
@@ -125,7 +125,7 @@ class OneLoad:
             raw = raw_of_item(item)
             key = key_of_item(item)
             try:
-                found = self._find(key, raw, self._now)
+                found = find(self._p, key, raw, self._now)
                 slot = found.slot
                 while found.row is None and slot in taken:
                     slot = next_slot(self._p, key, slot)

@@ -10,25 +10,26 @@ How it is made is in journal.engine.loads.apply.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from journal.core.arguments import name_text
 from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
-from journal.core.loads.session import LoadPart, LoadSession, load_id, part_name, part_names
+from journal.core.requests.load import LoadCommitRequest
 from journal.core.schema.schema import Schema
 from journal.core.values import Loaded
-from journal.engine.arguments import SchemaChanged, name_text
+from journal.engine.arguments import SchemaChanged
+from journal.engine.caller import Bounds, Caller
 from journal.engine.checkpoints import BYTES_MAX, CHANGES_MIN
 from journal.engine.loads.apply import RULES, OneLoad, Options, repeated
 from journal.engine.loads.apply_sealed import ReadyLoad
-from journal.engine.loads.prepare import Bounds, Part, Preparing, listed_parts
+from journal.engine.loads.prepare import Part, Preparing
 from journal.engine.loads.staging import Staging
 from journal.engine.log.durability import FULL
 from journal.engine.pipeline import Pipeline
-from journal.engine.work.lookup import Side
 from journal.errors import Invalid
 from journal.loads import SealedPart
-from journal.shield import SHIELD, exposed, shielded
+from journal.shield import SHIELD
 
 if TYPE_CHECKING:
     from journal.engine.loads.sealed_rows import ReadyRows
@@ -36,97 +37,57 @@ if TYPE_CHECKING:
 ON_REJECT = ("fail", "list")
 
 
-@shielded
-class Loading(Side):
-    """The verbs of bulk loads: rows by the million."""
+class Loads:
+    """The loads of one journal: rows by the million."""
 
-    _staging: Staging | None = None
-    """Where parts wait; the store's."""
-    _bounds = Bounds()
-    """What else a row must keep to; a daemon has more of it."""
+    def __init__(self, pipeline: Pipeline, staging: Staging | None) -> None:
+        self._p = pipeline
+        self._staging = staging
+        """Where parts wait; the store's."""
 
-    @exposed
-    def load(
-        self,
-        parts: Iterable[Part],
-        *,
-        on_conflict: str = "merge",
-        once: tuple[str, int] | None = None,
-        on_reject: str = "fail",
-        durability: str | None = None,
-    ) -> Loaded:
-        """
-        Put all rows of some parts, load blocks or the paths of part files (journal.loads), as one change: all or none.
-
-        on_conflict: what becomes of a row whose key is there: "merge" (as by a put), "replace", "skip", or "error": then
-        KeyExists, and nothing is changed. once: a name and a number; a number that is not above the last one of its name
-        changes nothing, and `is_repeated` says so. on_reject: a row that is wrong is an Invalid and nothing is changed
-        ("fail"), or it is left out and listed ("list").
-        """
-        options = options_of(self._p, on_conflict, once, on_reject, durability)
-        found = listed_parts(parts)
+    def load(self, parts: Sequence[Part], how: LoadCommitRequest, caller: Caller) -> Loaded:
+        """Load parts, in memory or in files, as one change."""
+        options = options_of(self._p, how)
         with SHIELD:
-            return self._load_checked(found, options)
+            return self._load_checked(parts, options, caller)
 
-    def _load_checked(self, parts: Sequence[Part], options: Options) -> Loaded:
+    def _load_checked(self, parts: Sequence[Part], options: Options, caller: Caller) -> Loaded:
         while True:
             before = repeated_load(self._p, options)
             if before is not None:
                 return before
             try:
-                return self._load(parts, options)
+                return self._load(parts, options, caller)
             except SchemaChanged:
                 pass  # they are checked once more
 
     # -- in parts from many hands -----------------------------------------------------------------------------------
 
-    def load_begin(self) -> LoadSession:
-        """Begin a load whose parts come one by one, from any thread, or over a daemon from any process: see LoadSession."""
-        return LoadSession(self, self._staged().begin(self.name))
+    def begin(self) -> str:
+        """Begin a load whose parts come one by one; its id."""
+        return self._staged().begin(self._p.name)
 
-    def load_part(self, load: str, name: str) -> LoadPart:
-        """Begin a part of a load that was begun, here or elsewhere, by the id of that load."""
-        self._load_piece(load_id(load), part_name(name), 0, b"")
-
-        def send(at: int, piece: bytes) -> None:
-            self._load_piece(load, name, at, piece)
-
-        return LoadPart(name, send)
-
-    def _load_piece(self, load: str, name: str, at: int, piece: bytes) -> int:
+    def piece(self, load: str, name: str, at: int, piece: bytes) -> int:
+        """Add a piece to a part; how many bytes it has now."""
         with SHIELD:
-            return self._staged().take(self.name, load, name, at, piece)
+            return self._staged().take(self._p.name, load, name, at, piece)
 
-    def load_commit(
-        self,
-        load: str,
-        parts: Iterable[str],
-        *,
-        on_conflict: str = "merge",
-        once: tuple[str, int] | None = None,
-        on_reject: str = "fail",
-        durability: str | None = None,
-    ) -> Loaded:
-        """
-        Load the parts of these names as one change, and forget the load; the rest as for `load`.
-
-        What is wrong with it, or with its rows, ends it too; when the store is full it can be committed again. Committed twice
-        it is loaded once: the result is that of the first time, for a while, and with `once` for as long as that is kept.
-        """
-        staging, names = self._staged(), part_names(parts)
-        options = options_of(self._p, on_conflict, once, on_reject, durability)
-        known = staging.committed(self.name, load_id(load))
+    def commit(self, asked: LoadCommitRequest, caller: Caller) -> Loaded:
+        """Load the parts of these names as one change, and forget the load."""
+        staging, name = self._staged(), self._p.name
+        options = options_of(self._p, asked)
+        known = staging.committed(name, asked.load)
         if known is not None:
             return known
         before = repeated_load(self._p, options)
         if before is not None:
-            staging.abort(self.name, load)
+            staging.abort(name, asked.load)
             return before
-        return staging.commit(self.name, load, names, lambda paths: self._load_checked(paths, options))
+        return staging.commit(name, asked.load, asked.parts, lambda paths: self._load_checked(paths, options, caller))
 
-    def load_abort(self, load: str) -> bool:
+    def abort(self, load: str) -> bool:
         """Give a load up: its parts go; False when there is none."""
-        return self._staged().abort(self.name, load_id(load))
+        return self._staged().abort(self._p.name, load)
 
     def _staged(self) -> Staging:
         p = self._p
@@ -138,12 +99,12 @@ class Loading(Side):
 
     # -- one change -----------------------------------------------------------------------------------------------------
 
-    def _load(self, parts: Sequence[Part], options: Options) -> Loaded:
+    def _load(self, parts: Sequence[Part], options: Options, caller: Caller) -> Loaded:
         p = self._p
         schema = p.generations.schema
         limit = p.settings.entry_bytes_max
         began = self._now()
-        if schema is None and self._bounds == Bounds():
+        if schema is None and caller.bounds == Bounds():
             ready = _ready(parts, limit, began)
             made = (
                 None
@@ -152,14 +113,14 @@ class Loading(Side):
             )
             if made is not None:
                 return made
-        preparing = Preparing(schema, limit, self._bounds, began, is_listing=options.is_listing)
+        preparing = Preparing(schema, limit, caller.bounds, began, is_listing=options.is_listing)
         prepared = preparing.read(parts)
         loaded = self._make(
             len(prepared.items),
             prepared.bytes,
             schema,
             options,
-            lambda now: OneLoad(p, self._find, prepared, options, now),
+            lambda now: OneLoad(p, prepared, options, now),
         )
         assert loaded is not None
         return loaded
@@ -222,21 +183,19 @@ def _maker(p: Pipeline, ready: ReadyRows, options: Options) -> Callable[[int], R
     return lambda now: ReadyLoad(p, ready, options, now)
 
 
-def options_of(p: Pipeline, on_conflict: str, once: Any, on_reject: str, durability: str | None) -> Options:
+def options_of(p: Pipeline, how: LoadCommitRequest) -> Options:
     """Check how a load shall be made."""
+    on_conflict, once, on_reject = how.on_conflict, how.once, how.on_reject
     rule = RULES.get(on_conflict) if type(on_conflict) is str else None
     if rule is None:
         raise Invalid(f"on_conflict is {on_conflict!r}: it must be one of {', '.join(RULES)}")
     if type(on_reject) is not str or on_reject not in ON_REJECT:
         raise Invalid(f"on_reject is {on_reject!r}: it must be one of {', '.join(ON_REJECT)}")
     if once is not None:
-        if not isinstance(once, (tuple, list)) or len(once) != 2:
-            raise Invalid(f'once is {once!r}: it must be a name and a number, e.g. ("nightly", 7)')
         name_text(once[0], "the name of a load", LOAD_NAME_BYTES_MAX)
         if type(once[1]) is not int or not 0 <= once[1] <= DATE_MAX:
             raise Invalid(f"the number of a load is {once[1]!r}: it must be an int from 0 to {DATE_MAX}")
-        once = once[0], once[1]
-    return Options(rule, once, on_reject == "list", p.level_of(durability, p.level))
+    return Options(rule, once, on_reject == "list", p.level_of(how.durability, p.level))
 
 
 def repeated_load(p: Pipeline, options: Options) -> Loaded | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -33,9 +33,9 @@ from journal.core.loads.blocks import Columns, LoadRow, columns_in, columns_of
 from journal.core.schema.schema import Schema
 from journal.core.values import Rejected
 from journal.engine.arguments import Wanted, dates_of, owner_bytes, wanted
+from journal.engine.caller import Bounds, check_packed, checked_packed
 from journal.engine.files.posix import storage_error
 from journal.engine.state.sorting import sorted_by_hash
-from journal.engine.work.packed_data import check_packed, checked_packed
 from journal.errors import Invalid, JournalError, NotFound
 
 Part = bytes | str | os.PathLike[str]
@@ -87,14 +87,6 @@ class Prepared(NamedTuple):
     """The accepted date of those that have none of their own."""
     began_by_caller: frozenset[int]
     """The numbers of items whose caller gave this very date as their insertion date."""
-
-
-class Bounds(NamedTuple):
-    """What a row must keep to besides what every row must."""
-
-    data_bytes_max: int = 1 << 40
-    may_own: Callable[[str], bool] | None = None
-    """Whether rows may belong to this producer group; None: to any."""
 
 
 class Preparing:
@@ -362,13 +354,3 @@ def _pieces(path: str | os.PathLike[str]) -> Iterator[bytes]:
         raise NotFound(f"there is no part file {os.fspath(path)}: nothing was changed") from e
     except OSError as e:
         raise storage_error(e, f"cannot read the part file {os.fspath(path)}") from e
-
-
-def listed_parts(parts: Iterable[Part]) -> Sequence[Part]:
-    """What a caller gave as parts."""
-    if isinstance(parts, (bytes, str, os.PathLike)):
-        raise Invalid("parts is one part: give a list of load blocks or of paths")
-    try:
-        return list(parts)
-    except TypeError as e:
-        raise Invalid(f"parts is {parts!r:.60}: it must be a list of load blocks (bytes) or of paths") from e

@@ -7,37 +7,29 @@ from __future__ import annotations
 from typing import Any
 
 from journal.core.settings import Settings
-from journal.engine.feed.consumers import Consumers
+from journal.engine.backend import EngineLog
 from journal.engine.merged.member import MemberConsumers
 from journal.engine.merged.rows import counts_in
 from journal.engine.merged.sequence import Merging
-from journal.engine.read.feeds import Following
-from journal.engine.read.generations import Rotating
-from journal.shield import shielded
+from journal.shield import SHIELD
 
 
-@shielded
-class MergedJournals(Following, Rotating):
-    """The generations, the log and the settings that merged journals share; its feed has the changes of all of them."""
+class EngineMerged(EngineLog):
+    """The generations, the log and the settings that merged journals share (journal.api.backend.LogBackend)."""
 
-    _p: Merging
+    p: Merging
 
     def __init__(self, pipeline: Merging) -> None:
-        super().__init__(pipeline)
-        self._of_all = MemberConsumers(pipeline, pipeline.consumers, "")
+        super().__init__(pipeline, MemberConsumers(pipeline, pipeline.consumers, ""))
 
-    def __repr__(self) -> str:
-        return "<MergedJournals>"
-
-    @property
-    def settings(self) -> Settings:
-        """How their files behave; only the settings that they have together count."""
-        return self._p.settings
+    def within(self, timeout_ms: int | None) -> EngineMerged:
+        """Itself: no network is waited for."""
+        return self
 
     def counts(self) -> dict[str, int]:
         """How many entries each journal has; those that have none are left out. None of them is opened for it."""
-        p = self._p
-        with p.lock:
+        p = self.p
+        with SHIELD, p.lock:
             p.enter()
             p.state.save_leases()
             found: dict[str, int] = {}
@@ -49,8 +41,8 @@ class MergedJournals(Following, Rotating):
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes of what is shared."""
-        p = self._p
-        with p.lock:
+        p = self.p
+        with SHIELD, p.lock:
             p.enter()
             return {
                 "entries": p.state.size(),
@@ -68,14 +60,12 @@ class MergedJournals(Following, Rotating):
                 "compacted_bytes": p.compaction.bytes_saved,
             }
 
-    def _use(self, settings: Settings) -> None:
-        p = self._p
+    def use(self, settings: Settings) -> None:
+        """Go on with other settings."""
+        p = self.p
         with p.lock:
             p.settings = settings
             p.log.limit(segment_bytes=settings.segment_bytes_max)
             p.generations.schedule()
             p.checkpoints.look_at_settings()
             p.retention.hold()
-
-    def _all_consumers(self) -> Consumers:
-        return self._of_all

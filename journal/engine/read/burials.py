@@ -6,28 +6,28 @@ U1  They come in the order of burial, which is that of their names in the sub-da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from journal.core import lifecycle
-from journal.core.arguments import buried_start, check_prefix, limit_number, listed, reason_text
 from journal.core.counters import count_results
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import SLOT_AT, UserKey, buried_in, key_bytes, murmur
 from journal.core.entry.rows import BuriedRow, Row, encode_row, place
-from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX
+from journal.core.limits import GROUP_BYTES_MAX
 from journal.core.log.cursor import cursor_of
+from journal.core.requests.operate import BuriedRequest, DiscardRequest, RetryManyRequest, RetryRequest
 from journal.core.values import Buried, BuriedPage, PutResult, buried_of
+from journal.engine.caller import Caller
 from journal.engine.pipeline import Pipeline
 from journal.engine.read.selection import Filter
 from journal.engine.readonly import moment_of
 from journal.engine.state.reader import Stored
-from journal.engine.work.lookup import Side
 from journal.engine.work.put_many import look_up
 from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused, StoreDamaged
-from journal.shield import SHIELD, exposed, give_way, shielded, whole
+from journal.shield import give_way, whole
 
 ROWS = 256
 """So many are read under the lock at a time."""
@@ -50,11 +50,6 @@ class Which(NamedTuple):
         if wanted is not None and wanted.owner is not None and buried.row.owner != wanted.owner:
             return False
         return self.reason is None or self.reason in buried.reason
-
-
-def which_of(prefix: UserKey | None, reason: str | None) -> Which:
-    """What callers ask for, checked."""
-    return Which(check_prefix(prefix), None if reason is None else reason_text(reason))
 
 
 def walk(p: Pipeline, after: bytes = b"") -> Iterator[tuple[bytes, BuriedRow]]:
@@ -95,134 +90,109 @@ def count(p: Pipeline, wanted: Filter) -> int:
         return sum(which.has(row) for _, row in walk(p))
 
 
-@shielded
-class Burials(Side):
-    """The verbs for buried entries."""
+def buried(p: Pipeline, asked: BuriedRequest, caller: Caller) -> BuriedPage:
+    """Those that are asked for, in the order of burial; with a limit a page, which says where to go on."""
+    which = Which(asked.prefix, asked.reason)
+    found: list[Buried] = []
+    last = b""
+    with moment_of(p):
+        for each, row in walk(p, asked.after or b""):
+            if not which.has(row):
+                continue
+            if len(found) == asked.limit:
+                return BuriedPage(found, last.hex())
+            found.append(buried_of(row))
+            last = each
+    return BuriedPage(found)
 
-    def buried(
-        self,
-        *,
-        prefix: UserKey | None = None,
-        reason: str | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> BuriedPage:
-        """
-        The entries that were given up on, in the order of burial; those whose key begins with `prefix`, and whose reason has this text.
 
-        With `limit` a page of so many, which says where to go on (`after`).
-        """
-        which = which_of(prefix, reason)
-        if limit is not None:
-            limit_number(limit)
-        found: list[Buried] = []
-        last = b""
-        start = buried_start(after)
-        with moment_of(self._p):
-            for each, row in walk(self._p, start):
-                if not which.has(row):
-                    continue
-                if len(found) == limit:
-                    return BuriedPage(found, last.hex())
-                found.append(buried_of(row))
-                last = each
-        return BuriedPage(found)
+def retry(p: Pipeline, asked: RetryRequest, caller: Caller) -> PutResult:
+    """Let the buried entry with this key (the last one) wait again, due now."""
+    (result,) = retry_many(p, RetryManyRequest(keys=[asked.key], durability=asked.durability), caller)
+    if isinstance(result, JournalError):
+        raise result
+    return result
 
-    def retry(self, key: UserKey, *, durability: str | None = None) -> PutResult:
-        """Let the buried entry with this key (the last one) wait again, due now."""
-        (result,) = self._retry([key], durability)
-        if isinstance(result, JournalError):
-            raise result
-        return result
 
-    @exposed
-    def retry_many(self, keys: Iterable[UserKey], *, durability: str | None = None) -> list[PutResult | JournalError]:
-        """
-        Let the buried entries with these keys wait again, due now: one record, one sync.
+def retry_many(p: Pipeline, asked: RetryManyRequest, caller: Caller) -> list[PutResult | JournalError]:
+    """Let many wait again: one record, one sync; a result or an error for each."""
+    level = p.level_of(asked.durability, p.level)
+    keys = asked.keys
 
-        The list has a result or an error for each, in order: NotFound, KeyExists (there is a newer one), Invalid.
-        """
-        wanted = listed(keys, "retry_many")
-        if len(wanted) > GROUP_MAX:
-            raise Invalid(f"retry_many takes up to {GROUP_MAX} keys, not {len(wanted)}: split the group")
-        with SHIELD:
-            return self._retry(wanted, durability)
-
-    def _retry(self, keys: list[UserKey], durability: str | None) -> list[PutResult | JournalError]:
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[list[PutResult | JournalError], int]:
-            now = p.enter()
-            raws: dict[UserKey, bytes] = {}
-            results: list[PutResult | JournalError] = []
-            for key in keys:
-                try:
-                    raws[key] = key_bytes(key)
-                except (Invalid, TypeError):
-                    continue  # told below
-            seen, refused = look_up(p, self._find, list(raws.items()), now)
-            effects: list[fx.Effect] = []
-            size = 0
-            for key in keys:
-                try:
-                    name, buried = self._buried(key, key_bytes(key))
-                    if key in refused:
-                        raise refused[key]
-                    row = self._retried(key, buried, seen[key], now, p.log.next_offset + len(effects))
-                except (Invalid, Refused) as e:
-                    results.append(e)
-                    continue
-                seen[key] = lifecycle.Found(row.primary[SLOT_AT:], row)
-                value = encode_row(row)
-                size += len(value) + 100
-                if size > GROUP_BYTES_MAX:
-                    raise Invalid(
-                        f"the entries have more than {GROUP_BYTES_MAX} bytes: nothing was changed; split the group"
-                    )
-                effects.append(fx.Retry(name, row.primary, value))
-                priority, date = place(row.primary)
-                results.append(PutResult("retried", cursor_of(row.at), row.version, date, priority))
-            count_results(p.tally.retry, results)
-            if not effects:
-                return results, -1
-            effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
-            at = p.write(effect, len(effects), now, level, partial(p.state.apply, effect))
-            return results, at + len(effects) - 1
-
-        return p.change(level, make)
-
-    def _retried(self, key: UserKey, buried: BuriedRow, found: lifecycle.Found, now: int, at: int) -> Row:
-        if found.row is not None:
-            raise KeyExists(f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other")
-        return lifecycle.retry(buried, found.slot, now, at)
-
-    def discard(self, key: UserKey, *, durability: str | None = None) -> None:
-        """Delete the buried entry with this key (the last one)."""
-        raw = key_bytes(key)
-        p = self._p
-        level = p.level_of(durability, p.level)
-
-        def make() -> tuple[None, int]:
-            now = p.enter()
+    def make() -> tuple[list[PutResult | JournalError], int]:
+        now = p.enter()
+        raws: dict[UserKey, bytes] = {}
+        results: list[PutResult | JournalError] = []
+        for key in keys:
             try:
-                effect = fx.Unbury(self._buried(key, raw)[0], key)
-            except NotFound:
-                p.tally.discard["refused"] += 1
-                raise
-            at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-            p.tally.discard["discarded"] += 1
-            return None, at
+                raws[key] = key_bytes(key)
+            except (Invalid, TypeError):
+                continue  # told below
+        seen, refused = look_up(p, list(raws.items()), now)
+        effects: list[fx.Effect] = []
+        size = 0
+        for key in keys:
+            try:
+                name, buried = _last_buried(p, key, key_bytes(key))
+                if key in refused:
+                    raise refused[key]
+                row = _retried(key, buried, seen[key], now, p.log.next_offset + len(effects))
+            except (Invalid, Refused) as e:
+                results.append(e)
+                continue
+            seen[key] = lifecycle.Found(row.primary[SLOT_AT:], row)
+            value = encode_row(row)
+            size += len(value) + 100
+            if size > GROUP_BYTES_MAX:
+                raise Invalid(
+                    f"the entries have more than {GROUP_BYTES_MAX} bytes: nothing was changed; split the group"
+                )
+            effects.append(fx.Retry(name, row.primary, value))
+            priority, date = place(row.primary)
+            results.append(PutResult("retried", cursor_of(row.at), row.version, date, priority))
+        count_results(p.tally.retry, results)
+        if not effects:
+            return results, -1
+        effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
+        at = p.write(effect, len(effects), now, level, partial(p.state.apply, effect))
+        return results, at + len(effects) - 1
 
-        p.change(level, make)
+    return p.change(level, make)
 
-    def _buried(self, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
-        state = self._p.state
-        for name, value in reversed(_buried_of(state, raw)):
-            buried = state.buried(name, value)
-            if buried.row.key == key:
-                return name, buried._replace(row=state.steps.moved(buried.row))
-        raise NotFound(f"there is no buried entry with the key {key!r}")
+
+def _retried(key: UserKey, buried: BuriedRow, found: lifecycle.Found, now: int, at: int) -> Row:
+    if found.row is not None:
+        raise KeyExists(f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other")
+    return lifecycle.retry(buried, found.slot, now, at)
+
+
+def discard(p: Pipeline, asked: DiscardRequest, caller: Caller) -> None:
+    """Delete the buried entry with this key (the last one)."""
+    raw = key_bytes(asked.key)
+    level = p.level_of(asked.durability, p.level)
+
+    def make() -> tuple[None, int]:
+        now = p.enter()
+        try:
+            effect = fx.Unbury(_last_buried(p, asked.key, raw)[0], asked.key)
+        except NotFound:
+            p.tally.discard["refused"] += 1
+            raise
+        at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
+        p.tally.discard["discarded"] += 1
+        return None, at
+
+    p.change(level, make)
+
+
+def _last_buried(p: Pipeline, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
+    """The buried entry of a key that was buried last."""
+    state = p.state
+    for name, value in reversed(_buried_of(state, raw)):
+        buried = state.buried(name, value)
+        if buried.row.key == key:
+            return name, buried._replace(row=state.steps.moved(buried.row))
+    raise NotFound(f"there is no buried entry with the key {key!r}")
 
 
 def _buried_of(state: Stored, raw: bytes) -> list[tuple[bytes, bytes]]:

@@ -14,6 +14,8 @@ from time import monotonic
 
 from journal.core.entry.keys import pack_bound
 from journal.core.entry.rows import Row, place
+from journal.core.limits import NEVER
+from journal.core.requests.read import ScanRequest
 from journal.core.values import Entry, entry_of
 from journal.engine.arguments import AVAILABLE, BURIED
 from journal.engine.pipeline import Pipeline
@@ -36,8 +38,10 @@ class Reads:
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
 
-    def scan(self, status: str | None, since: int, until: int) -> Iterator[Entry]:
+    def scan(self, asked: ScanRequest) -> Iterator[Entry]:
         """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
+        status = asked.status
+        since, until = 0 if asked.since is None else asked.since, NEVER if asked.until is None else asked.until
         blank = self._p.generations.blank
         if status == BURIED:
             which = Which(wanted=Filter(None, since, until))

@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 
 from journal.core.entry.effects import Claim
 from journal.core.entry.keys import UserKey
-from journal.core.entry.rows import PROCESSING, LeaseRow, Row, encode_lease
+from journal.core.entry.rows import PROCESSING, LeaseRow, Row, encode_lease, place
 from journal.engine.state.file import Rows
 
 TRIM_FROM = 1024
@@ -65,6 +65,21 @@ class Held:
         self.has_successor = False
         self.is_saved = False
         """Whether there is a lease row of its entry (an older one, perhaps)."""
+
+    @property
+    def priority(self) -> int:
+        """The priority of the entry."""
+        return place(self.primary)[0]
+
+    @property
+    def process_date(self) -> int:
+        """When the entry fell due."""
+        return place(self.primary)[1]
+
+    @property
+    def group(self) -> str | None:
+        """The producer group of the entry."""
+        return self.owner.decode() or None
 
     def row(self) -> LeaseRow:
         """As it is stored."""

@@ -15,13 +15,14 @@ from journal.core import lifecycle
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.entry.rows import Row, place
-from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX
+from journal.core.limits import GROUP_BYTES_MAX
 from journal.core.log.cursor import cursor_of
+from journal.core.requests.produce import DeleteRequest, MoveRequest, check_move
 from journal.core.times import date_ms, duration_ms
 from journal.core.values import Delete, Move, PutResult
 from journal.engine.arguments import check_priority, owner_bytes, version_number
 from journal.engine.pipeline import Pipeline
-from journal.engine.work.put_many import Find
+from journal.engine.work.lookup import find
 from journal.errors import Invalid, Refused
 
 _OVERHEAD = 100
@@ -78,14 +79,11 @@ class Decided(NamedTuple):
 Change = Moving | Deleting
 
 
-def moving(move: Move) -> Moving:
+def moving(move: Move | MoveRequest) -> Moving:
     """Check the arguments of a move."""
-    if not isinstance(move, Move):
+    if not isinstance(move, (Move, MoveRequest)):
         raise Invalid(f"move_many takes journal.Move objects, not {move!r}")
-    if move.process_date is not None and move.delay is not None:
-        raise Invalid("give process_date or delay, not both")
-    if move.process_date is None and move.delay is None and move.priority is None:
-        raise Invalid("move needs a process_date, a delay or a priority")
+    check_move(move)
     return Moving(
         move.key,
         key_bytes(move.key),
@@ -97,21 +95,21 @@ def moving(move: Move) -> Moving:
     )
 
 
-def deleting(delete: Delete | UserKey) -> Deleting:
+def deleting(delete: Delete | DeleteRequest | UserKey) -> Deleting:
     """Check the arguments of a delete."""
-    if not isinstance(delete, Delete):
+    if not isinstance(delete, (Delete, DeleteRequest)):
         delete = Delete(delete)
     return Deleting(delete.key, key_bytes(delete.key), owner_bytes(delete.owner), version_number(delete.version))
 
 
-def change_one(p: Pipeline, find: Find, change: Change, durability: str | None, *, is_essential: bool) -> Any:
+def change_one(p: Pipeline, change: Change, durability: str | None, *, is_essential: bool) -> Any:
     """Make one change; its result."""
     level = p.level_of(durability, p.level)
 
     def make() -> tuple[Any, int]:
         now = p.enter()
         try:
-            result, effect, _ = change.decide(find(change.key, change.raw, now), now, p.log.next_offset)
+            result, effect, _ = change.decide(find(p, change.key, change.raw, now), now, p.log.next_offset)
         except Refused as e:
             _count(p, change, e)
             raise
@@ -126,17 +124,13 @@ def change_one(p: Pipeline, find: Find, change: Change, durability: str | None, 
 
 def change_many(
     p: Pipeline,
-    find: Find,
     items: list[Any],
     check: Callable[[Any], Change],
     durability: str | None,
-    verb: str,
     *,
     is_essential: bool,
 ) -> list[Any]:
     """Make a group of changes; a result or an error for each."""
-    if len(items) > GROUP_MAX:
-        raise Invalid(f"{verb} takes up to {GROUP_MAX} entries, not {len(items)}: split the group")
     level = p.level_of(durability, p.level)
     results: list[Any] = [None] * len(items)
     changes: list[tuple[int, Change]] = []
@@ -151,7 +145,7 @@ def change_many(
         seen: dict[UserKey, lifecycle.Found] = {}
         for i, change in changes:
             try:  # may let an entry go that expired unseen, so all of these come before the first offset
-                seen[change.key] = find(change.key, change.raw, now)
+                seen[change.key] = find(p, change.key, change.raw, now)
             except Invalid as e:
                 results[i] = e
         effects = _decide(changes, seen, now, p.log.next_offset, results)

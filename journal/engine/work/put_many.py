@@ -16,23 +16,23 @@ from journal.core.counters import count_results
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import UserKey, murmur, pack_place
 from journal.core.entry.rows import Row, encode_new, encode_plain, encode_usual, key_size, place
-from journal.core.limits import GROUP_BYTES_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.limits import GROUP_BYTES_MAX, KEY_BYTES_MAX, PRIORITY_MAX
 from journal.core.log.cursor import Cursor, cursor_of
 from journal.core.schema.schema import Schema
 from journal.core.settings import Settings
 from journal.core.values import Put, PutResult
 from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, version_number, wanted
+from journal.engine.caller import Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
 from journal.engine.pipeline import Pipeline
-from journal.engine.work.lookup import Side
+from journal.engine.work.lookup import find
 from journal.errors import Invalid, JournalError, Refused
 
 _new = tuple.__new__
 PLAIN_BYTES_MAX = 256
 TOGETHER_BYTES_MAX = 4096
 """Data of a put that goes into one record with those of other callers."""
-Find = Callable[[UserKey, bytes, int], lifecycle.Found]
 Rule = Callable[[lifecycle.Found, Row, Settings], lifecycle.Decision]
 """What becomes of a put: `lifecycle.put`, or that of a create."""
 
@@ -43,25 +43,22 @@ def creating(is_repeatable: bool) -> Rule:
 
 
 def put_many(
-    side: Side, puts: list[Put], durability: str | None, rule: Rule, verb: str
+    p: Pipeline, puts: list[Put], durability: str | None, rule: Rule, caller: Caller
 ) -> list[PutResult | JournalError]:
     """Put a group; a result or an error for each."""
-    if len(puts) > GROUP_MAX:
-        raise Invalid(f"{verb} takes up to {GROUP_MAX} entries, not {len(puts)}: split the group")
-    level = side._p.level_of(durability, side._p.level)
+    level = p.level_of(durability, p.level)
     while True:
         try:
-            return _put_many(side, puts, level, rule)
+            return _put_many(p, puts, level, rule, caller)
         except SchemaChanged:
             pass  # they are checked once more
 
 
-def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutResult | JournalError]:
-    p = side._p
+def _put_many(p: Pipeline, puts: list[Put], level: int, rule: Rule, caller: Caller) -> list[PutResult | JournalError]:
     schema = p.generations.schema
-    plain = _plain(puts, p.settings.entry_bytes_max, side._pack) if schema is None else None
+    plain = _plain(puts, p.settings.entry_bytes_max, caller.pack) if schema is None else None
     results: list[Any] = [None] * len(puts)
-    wants = wants_of(side, puts, results, schema) if plain is None else None
+    wants = wants_of(p, puts, results, schema, caller) if plain is None else None
     versions = {} if plain is not None else versions_of(puts)
 
     def make() -> tuple[list[PutResult | JournalError], int]:
@@ -75,7 +72,7 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
                 counts_of(p, rule)["inserted"] += len(plain)
                 return _insert_plain(p, plain, slots, now, level)
         if wants is None:
-            wants = wants_of(side, puts, results, None)
+            wants = wants_of(p, puts, results, None, caller)
         slots = _all_new(p, [want.raw for _, want in wants]) if not versions else None
         if slots is not None:
             first = p.log.next_offset
@@ -85,7 +82,7 @@ def _put_many(side: Side, puts: list[Put], level: int, rule: Rule) -> list[PutRe
             counts["inserted"] += inserted
             counts["refused"] += len(wants) - inserted
         else:
-            at = _decide_each(p, side._find, wants, now, level, results, rule, versions)
+            at = _decide_each(p, wants, now, level, results, rule, versions)
             count_results(counts_of(p, rule), (results[i] for i, _ in wants))
         return results, at
 
@@ -166,9 +163,11 @@ def _plain(puts: list[Put], limit: int, pack: Pack) -> list[tuple[int, bytes, by
     return plain
 
 
-def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | None) -> list[tuple[int, Wanted]]:
+def wants_of(
+    p: Pipeline, puts: list[Put], results: list[Any], schema: Schema | None, caller: Caller
+) -> list[tuple[int, Wanted]]:
     """The puts whose arguments are good; the errors of the others are results."""
-    limit, pack = side._p.settings.entry_bytes_max, side._pack
+    limit, pack = p.settings.entry_bytes_max, caller.pack
     wants: list[tuple[int, Wanted]] = []
     size = 0
     for i, put in enumerate(puts):
@@ -177,7 +176,7 @@ def wants_of(side: Side, puts: list[Put], results: list[Any], schema: Schema | N
         try:
             key, data = put.key, put.data
             if schema is not None or key is None:
-                key, data = side._checked(schema, key, data)
+                key, data = caller.checked(schema, key, data)
             options = put.options
             if options is None:
                 want = wanted(key, data, put.priority, None, None, None, None, None, limit, pack)
@@ -270,7 +269,6 @@ def _insert(
 
 def _decide_each(
     p: Pipeline,
-    find: Find,
     wants: list[tuple[int, Wanted]],
     now: int,
     level: int,
@@ -279,7 +277,7 @@ def _decide_each(
     versions: dict[int, int],
 ) -> int:
     """Decide one after the other over what is stored and what the group has decided before, then write one record."""
-    seen, refused = look_up(p, find, [(want.key, want.raw) for _, want in wants], now)
+    seen, refused = look_up(p, [(want.key, want.raw) for _, want in wants], now)
     offset = p.log.next_offset
     effects: list[Any] = []
     for i, want in wants:
@@ -310,7 +308,7 @@ def _decide_each(
 
 
 def look_up(
-    p: Pipeline, find: Find, keys: list[tuple[UserKey, bytes]], now: int
+    p: Pipeline, keys: list[tuple[UserKey, bytes]], now: int
 ) -> tuple[dict[UserKey, lifecycle.Found], dict[UserKey, Invalid]]:
     """What is stored of the keys of a group, with a slot for each that is new; and those that can have none."""
     seen: dict[UserKey, lifecycle.Found] = {}
@@ -320,7 +318,7 @@ def look_up(
         if key in seen or key in refused:
             continue
         try:
-            found = find(key, raw, now)  # may expire an entry, so all of these come before the first offset
+            found = find(p, key, raw, now)  # may expire an entry, so all of these come before the first offset
             slot = found.slot
             while found.row is None and slot in taken:
                 slot = next_slot(p, key, slot)

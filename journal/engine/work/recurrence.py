@@ -11,7 +11,7 @@ N3  The next put of the same key takes the place of the finished entry in the sa
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from journal.core import lifecycle
 from journal.core.counters import refused
@@ -21,26 +21,25 @@ from journal.core.entry.rows import Row, encode_row, place
 from journal.core.log.cursor import cursor_of
 from journal.core.values import Put, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, row_of
+from journal.engine.caller import Caller
 from journal.engine.pipeline import Pipeline
+from journal.engine.work.claim import active_lease
 from journal.engine.work.put_many import after, look_up, versions_of, wants_of
 from journal.errors import Invalid, JournalError, Refused
-
-if TYPE_CHECKING:
-    from journal.engine.work.claim import Consuming
 
 REPEATED = "repeated"
 """The outcome of a next put whose lease was finished before (N2)."""
 Results = list[PutResult | JournalError | None]
 
 
-def done_with(side: Consuming, tokens: list[int], nexts: list[Put | None], durability: str | None) -> Results:
+def done_with(
+    p: Pipeline, tokens: list[int], nexts: list[Put | None], durability: str | None, caller: Caller
+) -> Results:
     """Finish leases, each with its next put or without one; a result, an error or None for each."""
-    if len(nexts) != len(tokens):
-        raise Invalid(f"next has {len(nexts)} items for {len(tokens)} leases: give a journal.Put or None for each")
-    level = side._p.level_of(durability, side._p.level)
+    level = p.level_of(durability, p.level)
     while True:
         try:
-            return side._p.change(level, _Group(side, tokens, nexts, level).make)
+            return p.change(level, _Group(p, tokens, nexts, level, caller).make)
         except SchemaChanged:
             pass  # the puts are checked once more
 
@@ -48,16 +47,17 @@ def done_with(side: Consuming, tokens: list[int], nexts: list[Put | None], durab
 class _Group:
     """One such change: decided lease by lease, each seeing what those before it have done."""
 
-    def __init__(self, side: Consuming, tokens: list[int], nexts: list[Put | None], level: int) -> None:
-        self._side = side
-        self._p = side._p
+    def __init__(self, p: Pipeline, tokens: list[int], nexts: list[Put | None], level: int, caller: Caller) -> None:
+        self._p = p
+        self._caller = caller
         self._tokens = tokens
         self._level = level
         self._schema = self._p.generations.schema
         self._results: list[Any] = [None] * len(tokens)
-        places = [i for i, put in enumerate(nexts) if put is not None]
+        puts = {i: put for i, put in enumerate(nexts) if put is not None}
+        places = list(puts)
         unfit: list[Any] = [None] * len(places)
-        wants = wants_of(side, [nexts[i] for i in places], unfit, self._schema)  # type: ignore[misc]
+        wants = wants_of(p, list(puts.values()), unfit, self._schema, caller)
         self._wants: dict[int, Wanted] = {places[i]: want for i, want in wants}
         self._refused = {places[i]: error for i, error in enumerate(unfit) if error is not None}
         self._versions = versions_of(nexts)
@@ -70,7 +70,7 @@ class _Group:
         now = p.enter()
         if p.generations.schema is not self._schema:
             raise SchemaChanged
-        self._seen, unfit = look_up(p, self._side._find, [want[:2] for want in self._wants.values()], now)
+        self._seen, unfit = look_up(p, [want[:2] for want in self._wants.values()], now)
         self._effects = []
         ended: set[int] = set()
         began: list[int] = []
@@ -111,7 +111,7 @@ class _Group:
     def _done(self, token: int, want: Wanted | None, version: int | None, now: int) -> PutResult | None:
         """Finish one lease (N3); the result of its next put."""
         p, seen = self._p, self._seen
-        held = self._side._held(token, now)
+        held = active_lease(p, token, now, self._caller)
         found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key), is_change=True)
         assert found.row is not None
         holding = lifecycle.Holding(found.row, token, found.successor)

@@ -1,5 +1,5 @@
 """
-A worker's loop: claim, hand over, sleep until something falls due.
+A worker's claims and sleeps, in the process that has the store. The loop is journal.api.worker.
 
 A round lasts from one wake-up to the moment nothing is due. Slow entries are handed out only in a round that found
 nothing else, so a worker that has been busy looks for other work once more first.
@@ -7,87 +7,55 @@ nothing else, so a worker that has been busy looks for other work once more firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Event
 
 from journal.core.buckets import Range
 from journal.core.limits import NEVER
-from journal.core.times import DurationLike
-from journal.engine.arguments import consumer_name, lease_ms, part_of
 from journal.engine.pipeline import Pipeline
-from journal.engine.runtime.timed_steps import PASSED
 from journal.engine.work.bucket_index_build import enter_in
-from journal.engine.work.claim import Consuming
-from journal.engine.work.lease import Lease
-from journal.engine.work.range_claim import claim_one_in
-from journal.errors import Invalid, StoreClosed
-from journal.shield import SHIELD, exposed, shielded
+from journal.engine.work.claim import Claims, Taken
+from journal.shield import SHIELD
 
 SLEEP_MAX_S = 60.0
 STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a place: a worker with one looks at it this often."""
 
 
-@shielded
-class Working(Consuming):
-    """The verb of consumers that wait for what falls due."""
+class EngineTurns:
+    """One worker."""
 
-    @exposed
-    def work(
-        self,
-        *,
-        consumer: str = "",
-        lease: DurationLike | None = None,
-        stop: Event | None = None,
-        buckets: Range | None = None,
-    ) -> Iterator[Lease]:
-        """
-        Leases as they fall due, for ever, with `buckets` those of a range of them: sleeps on the timer, does not poll.
+    def __init__(self, p: Pipeline, claims: Claims, consumer: str, lease_ms: int | None, buckets: Range | None) -> None:
+        self._p = p
+        self._claims = claims
+        self._consumer = consumer
+        self._lease_ms = lease_ms
+        self._part = claims.part(buckets)
+        self._is_idle = True
 
-        Ends when `stop` is set (within a moment; at once when `wake()` is called after it) or the store is closed. A
-        slow entry (`slow_from`) comes only in a round that found nothing else.
-        """
-        if stop is not None and not isinstance(stop, Event):
-            raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
-        consumer_name(consumer)
-        if lease is not None:
-            lease_ms(lease)
-        return work(self, consumer, lease, stop, part_of(buckets, self._p.settings))
+    def __enter__(self) -> EngineTurns:
+        return self
 
-    def wake(self) -> None:
-        """Have sleeping workers look around, e.g. after their `stop` was set."""
-        with self._p.lock:
-            self._p.due.notify_all()
+    def __exit__(self, *error: object) -> None:
+        pass
 
+    def take(self) -> Taken | None:
+        """The next entry; None when a round without work is over."""
+        taken = self._claims.one(self._consumer, self._lease_ms, None, self._part, self._is_idle)
+        if taken is not None:
+            # A slow entry ends its round; any other one makes this round a busy one.
+            self._is_idle = taken[0].priority >= self._p.settings.slow_from
+        elif not self._is_idle:
+            self._is_idle = True
+            return self.take()
+        return taken
 
-def work(
-    side: Consuming, consumer: str, lease: DurationLike | None, stop: Event | None, part: Range | None
-) -> Iterator[Lease]:
-    """Leases as they fall due."""
-    p = side._p
-    is_idle = True
-    while stop is None or not stop.is_set():
-        try:
-            with SHIELD:
-                if part is None:
-                    taken = side._claim_one(consumer, lease, None, is_idle=is_idle)
-                else:
-                    taken = claim_one_in(side, part, consumer, lease, None, is_idle=is_idle)
-            if taken is PASSED:
-                continue
-            if taken is not None:
-                slow = taken.priority >= p.settings.slow_from
-                is_idle = slow  # a slow entry ends its round; any other one makes this round a busy one
-                yield taken
-            elif is_idle:
-                if stop is None:
-                    sleep(p, part, lambda: False)
-                else:
-                    sleep(p, part, stop.is_set, STOP_LOOK_S)
-            else:
-                is_idle = True
-        except StoreClosed:
-            return
+    def sleep(self, stop: Event | None) -> None:
+        """On the engine's timer."""
+        if stop is None:
+            sleep(self._p, self._part, lambda: False)
+        else:
+            sleep(self._p, self._part, stop.is_set, STOP_LOOK_S)
 
 
 def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds_max: float = SLEEP_MAX_S) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from journal.api.store import Store
 from journal.core.times import DurationLike
 from journal.engine.files.lmdb import MAP_BYTES
-from journal.api.store import Store
-from journal.engine.store import EngineStore, open_store
+from journal.engine.open_store import open_store
+from journal.engine.store import EngineStore
 from journal.shield import SHIELD
 
 

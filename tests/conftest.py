@@ -80,7 +80,7 @@ def _merged(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = journal.Store.journal
 
     def merged(store: journal.Store, name: str, **settings: Any) -> journal.Journal:
-        if store._is_readonly or "merged" in settings:
+        if store._backend.is_readonly or "merged" in settings:
             return alone(store, name, **settings)
         is_new = name not in store.journals()
         if shared := {key: value for key, value in settings.items() if key in SHARED}:
@@ -113,7 +113,9 @@ def pages(store: journal.Store) -> journal.Journal:
 
 def copy_live(store: journal.Store, target: Path) -> None:
     """Copy an open store between two writes. A copy that saw a file come or go is no state that ever was: once more."""
-    locks = {p.commit: p.lock for p in (pages._p for pages in store._journals.values())}  # merged ones share theirs
+    locks = {
+        p.commit: p.lock for p in (pages.p for pages in store._backend.opened.values())
+    }  # merged ones share theirs
     with contextlib.ExitStack() as held:
         for commit, lock in locks.items():
             held.enter_context(commit.io)

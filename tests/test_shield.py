@@ -13,18 +13,21 @@ import pytest
 
 import journal
 from journal import shield
-from journal.engine.merged.backend import MergedJournals
+from journal.engine.backend import EngineJournal
+from journal.engine.feed.feed import Feed
+from journal.engine.merged.backend import EngineMerged
 from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.store import EngineStore
 from journal.net.client.connection.link import Link
 from journal.net.client.feed import RemoteFeed
 from journal.net.client.subscription import RemoteSubscription
 
 WHOLE = (
-    journal.Store,
-    journal.Journal,
-    journal.Feed,
+    EngineStore,
+    EngineJournal,
+    EngineMerged,
+    Feed,
     journal.Consumer,
-    MergedJournals,
     Snapshot,
     Link,
     RemoteFeed,
@@ -33,7 +36,6 @@ WHOLE = (
 WITHOUT = {
     "Taking",  # what Consumer calls, which is shielded
     "Shared",  # what Link calls
-    "Side",
 }
 
 

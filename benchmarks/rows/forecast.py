@@ -64,7 +64,7 @@ def _fill(pages: journal.Journal, count: int) -> None:
 
 def _walk(pages: journal.Journal, database: bytes) -> int:
     """All keys, one after the other, in one go under the lock."""
-    p = pages._p
+    p = pages._backend.p
     count = 0
     with p.lock:
         p.enter()

@@ -209,10 +209,9 @@ class AsyncJournal(_AsyncFollowing):
         """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
         if options.get("buckets") is None or isinstance(self._wrapped, Journal):
             return  # a daemon sees to that itself
-        from journal.engine.work.range_claim import index, is_indexed  # not on top: a connection needs no engine
-
-        if not is_indexed(self._wrapped):
-            await asyncio.to_thread(index, self._wrapped, options["buckets"])
+        claims = self._wrapped._backend.claims
+        if not claims.is_indexed:
+            await asyncio.to_thread(claims.index, options["buckets"])
 
     async def subscribe(self, **options: Any) -> AsyncSubscription:
         """See RemoteJournal.subscribe: leases that are pushed, over a connection only."""

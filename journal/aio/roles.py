@@ -23,9 +23,9 @@ from typing import Any
 from journal.aio import AsyncJournal
 from journal.aio.iterators import AsyncLease
 from journal.aio.runner import Runner, Wrapped, verb
+from journal.api.lease import Lease
 from journal.core.times import DurationLike
 from journal.core.values import Put, PutResult
-from journal.engine.work.lease import Lease
 from journal.errors import Invalid, JournalError, LeaseLost, Refused
 from journal.roles.consumer import Consumer
 from journal.roles.handler import check_handler, fail, finish, give_back, note_failure

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from journal.api.lease import Lease
 from journal.engine.log.deferred_syncs import deferred
-from journal.engine.work.lease import Lease
 from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, StoreFull, TimedOut
 from journal.net.client.connection.ordering import turns
 from journal.net.client.lease import RemoteLease

@@ -80,6 +80,8 @@ class Journal(Log[JournalBackend]):
         self._put = backend.put  # hot verbs: without a look-up for each call
         self._claim = backend.claim
         self._done = backend.done
+        self._consumer = ""
+        """The last name that was checked."""
 
     @property
     def schema(self) -> Schema | None:
@@ -312,8 +314,8 @@ class Journal(Log[JournalBackend]):
         """
         if buckets is not None:
             _check_buckets(buckets)
-        if consumer != "":
-            consumer_name(consumer)
+        if consumer != self._consumer:
+            self._consumer = consumer_name(consumer)
         lent = self._claim(consumer, None if lease is None else lease_ms(lease), durability, buckets)
         return None if lent is None else Lease(self, *lent)
 
@@ -461,7 +463,8 @@ class Journal(Log[JournalBackend]):
             raise Invalid(f"stop is {stop!r}: it must be a threading.Event")
         consumer_name(consumer)
         _check_buckets(buckets)
-        return work(self, consumer, None if lease is None else lease_ms(lease), stop, buckets)
+        worker = self._backend.worker(consumer, None if lease is None else lease_ms(lease), buckets)
+        return work(self, worker, stop)
 
     def subscribe(
         self,

@@ -31,6 +31,7 @@ class Store:
 
     def __init__(self, backend: StoreBackend) -> None:
         self._backend = backend
+        self._journals: dict[str, Journal] = {}
 
     @property
     def path(self) -> Path:
@@ -44,7 +45,11 @@ class Store:
     def journal(self, name: str, **settings: Any) -> Journal:
         """Open a journal, or declare it. Settings are kept; those given here change what may be changed."""
         check_name(name)
-        return Journal(self._backend.journal(name, settings))
+        backend = self._backend.journal(name, settings)
+        known = self._journals.get(name)
+        if known is None or known._backend is not backend:
+            known = self._journals[name] = Journal(backend)
+        return known
 
     def journals(self) -> list[str]:
         """The names of all journals; of a daemon's, as far as this identity may see them."""

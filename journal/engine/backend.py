@@ -53,7 +53,7 @@ from journal.engine.work.put_many import creating, put_many
 from journal.engine.work.timers import Timers
 from journal.engine.work.worker import EngineTurns
 from journal.errors import Invalid, JournalError
-from journal.shield import SHIELD
+from journal.shield import shielded
 
 R = TypeVar("R")
 Handler = Callable[[Any, Any, Caller], Any]
@@ -65,6 +65,7 @@ def _on_p(handle: Callable[[Pipeline, Any, Caller], Any]) -> Handler:
     return lambda journal, asked, caller: handle(journal.p, asked, caller)
 
 
+@shielded
 class EngineLog:
     """The log of a journal, or of all merged ones together (journal.api.backend.LogBackend)."""
 
@@ -87,9 +88,8 @@ class EngineLog:
 
     def call(self, request: Request[R], /, caller: Caller = LOCAL) -> R:
         """What a request comes to (K1)."""
-        with SHIELD:
-            result: R = HANDLERS[type(request)](self, request, caller)
-            return result
+        result: R = HANDLERS[type(request)](self, request, caller)
+        return result
 
     def within(self, timeout_ms: int | None) -> EngineLog:
         """Itself: no network is waited for."""
@@ -97,13 +97,11 @@ class EngineLog:
 
     def feed(self, options: FeedOptions) -> Feed:
         """A feed over the log."""
-        with SHIELD:
-            return open_feed(self.p, self.consumers, options)
+        return open_feed(self.p, self.consumers, options)
 
     def changes(self, after: Cursor, until: Cursor) -> Iterator[Event]:
         """The changes between two cursors."""
-        with SHIELD:
-            return changes(self.p, after, until)
+        return changes(self.p, after, until)
 
     def counts(self) -> dict[str, int]:
         """How many entries each merged journal has: of one journal there is nothing to tell."""
@@ -114,6 +112,7 @@ class EngineLog:
         return self.call(read.StatisticsRequest())
 
 
+@shielded
 class EngineJournal(EngineLog):
     """A journal of the store in this process (journal.api.backend.JournalBackend)."""
 
@@ -150,8 +149,7 @@ class EngineJournal(EngineLog):
     def shows_all(self) -> bool:
         """Whether reading shows all that has happened."""
         p = getattr(self.p, "shared", self.p)  # a merged journal's files are those of all
-        with SHIELD:
-            return p.shows_all() if isinstance(p, Look) else True
+        return p.shows_all() if isinstance(p, Look) else True
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
@@ -183,13 +181,11 @@ class EngineJournal(EngineLog):
     ) -> list[PutResult | JournalError]:
         """Put or create a group."""
         rule = creating(is_repeatable) if is_create else lifecycle.put
-        with SHIELD:
-            return put_many(self.p, puts, durability, rule, caller)
+        return put_many(self.p, puts, durability, rule, caller)
 
     def snapshot(self, directory: str | PathLike[str] | None = None) -> Snapshot:
         """All entries as they are now, copied to files."""
-        with SHIELD:
-            return take(self.p, directory)
+        return take(self.p, directory)
 
     def load(self, parts: list[Part], how: LoadCommitRequest, caller: Caller = LOCAL) -> Loaded:
         """Load parts as one change."""
@@ -212,17 +208,16 @@ class EngineJournal(EngineLog):
 
     def wake(self) -> None:
         """Have sleeping workers look around."""
-        with SHIELD, self.p.lock:
+        with self.p.lock:
             self.p.due.notify_all()
 
     def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
         """Take a round trip into the drifts of the store; whether the peer's clock is off."""
-        with SHIELD:
-            message = self.peers.measure(peer, t0, t1, t2, t3)
-            if message is not None and self.p.is_writable:
-                flags.raise_named(self.p, DRIFT, message)
-            with self.peers.lock:
-                return peer in self.peers.drifts.flagged
+        message = self.peers.measure(peer, t0, t1, t2, t3)
+        if message is not None and self.p.is_writable:
+            flags.raise_named(self.p, DRIFT, message)
+        with self.peers.lock:
+            return peer in self.peers.drifts.flagged
 
     def ground(self) -> EngineGround:
         """What a role stands on."""

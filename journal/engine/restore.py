@@ -24,7 +24,8 @@ from journal.engine.backups import manifest as manifests
 from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
 from journal.engine.files.posix import remove_tree, storage_error, sync_directory
-from journal.engine.store import EngineStore, open_store
+from journal.engine.open_store import open_store
+from journal.engine.store import EngineStore
 from journal.errors import Invalid, StoreDamaged
 
 JUMP = 1 << 16

@@ -34,17 +34,14 @@ from journal.core.clock_drift import Drifts
 from journal.core.requests import operate
 from journal.core.requests.request import Request
 from journal.core.settings import MERGED
-from journal.core.times import DurationLike, duration_ms
 from journal.core.values import Backup, Flag
 from journal.engine import check as checks
 from journal.engine.backend import EngineJournal
 from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
-from journal.engine.files import lmdb
 from journal.engine.files.layout import prepare
 from journal.engine.files.posix import OwnerLock, storage_error
 from journal.engine.loads.staging import Staging
-from journal.engine.log.durability import FULL, OS, level_named
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
@@ -52,11 +49,11 @@ from journal.engine.merged.sequence import Member, Sequence
 from journal.engine.merged.states import OWN
 from journal.engine.recovery import Opening
 from journal.engine.runtime.background import Keeper
-from journal.engine.runtime.clock import EngineTime, as_clock
+from journal.engine.runtime.clock import EngineTime
 from journal.engine.runtime.clock_drift import Peers
 from journal.engine.runtime.timed_steps import catch_up
 from journal.engine.work.flags import lower
-from journal.errors import ForkedStore, Invalid, NotFound, ReadOnly, StorageError, StoreClosed
+from journal.errors import ForkedStore, NotFound, ReadOnly, StorageError, StoreClosed
 from journal.shield import shielded
 
 if TYPE_CHECKING:
@@ -66,35 +63,8 @@ log = logging.getLogger("journal.store")
 
 R = TypeVar("R")
 
-VERIFY = ("auto", "full")
 _open_stores: set[EngineStore] = set()
 """Kept alive until closed: LMDB must not be cleaned up by the garbage collector, on any thread, under the keeper."""
-
-
-def open_store(
-    path: str | os.PathLike[str],
-    *,
-    durability: str = "full",
-    sync_interval: DurationLike = "50ms",
-    claims: str = "os",
-    clock: object | None = None,
-    readonly: bool = False,
-    verify: str = "auto",
-    map_bytes: int = lmdb.MAP_BYTES,
-) -> EngineStore:
-    """Make or open a store and own it, or look at one."""
-    level = level_named(durability)
-    if claims not in ("os", "full"):
-        raise Invalid(f"claims is {claims!r}: it must be 'os' (a power cut may forget a claim) or 'full'")
-    if verify not in VERIFY:
-        raise Invalid(f"verify is {verify!r}: it must be one of {', '.join(VERIFY)}")
-    if type(map_bytes) is not int or map_bytes < 1 << 20:
-        raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
-    interval = duration_ms(sync_interval, "sync_interval")
-    return EngineStore(
-        Path(path).absolute(), level=level, claim_level=FULL if claims == "full" else min(level, OS), sync_s=max(interval, 1) / 1000,
-        time=EngineTime(as_clock(clock)), is_deep=verify == "full", is_readonly=readonly, map_bytes=map_bytes,
-    )  # fmt: skip
 
 
 @shielded
@@ -322,7 +292,7 @@ class EngineStore:
             "clock_steps": self.time.steps,
             "clock": self.time.statistics(),
             "now": self.time.now(),
-            "drift": self._drift(),
+            "drift": self.peers.statistics(),
             "journals": {
                 name: self.journal(name, {}).statistics() for name in dict.fromkeys([*self.alone(), *self.opened])
             },
@@ -332,10 +302,6 @@ class EngineStore:
     def _merged_statistics(self) -> dict[str, Any]:
         merged = self.merged({})
         return merged.statistics() | {"counts": merged.counts()}
-
-    def _drift(self) -> dict[str, Any]:
-        with self.peers.lock:
-            return self.peers.drifts.statistics()
 
     def checkpoint(self) -> None:
         """Commit everything to LMDB now, so that readers outside of this process see it."""

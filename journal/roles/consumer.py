@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any
 
 from journal.api.backend import Grounded, ground_of
+from journal.api.lease import Lease
 from journal.core.buckets import Range
 from journal.core.clock_drift import Time
 from journal.core.consumer.health import Health
@@ -37,7 +38,6 @@ from journal.core.retry import Retry
 from journal.core.times import DurationLike, duration_ms
 from journal.core.values import Put, PutResult
 from journal.engine.arguments import consumer_name
-from journal.engine.work.lease import Lease
 from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
 from journal.roles.callbacks import Telling
 from journal.roles.handler import Handler, check_handler, handle

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from journal.api.lease import Lease
 from journal.core.limits import REASON_BYTES_MAX
 from journal.core.values import Put
-from journal.engine.work.lease import Lease
 from journal.errors import Invalid, JournalError, LeaseLost, Refused
 
 if TYPE_CHECKING:

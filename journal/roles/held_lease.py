@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from journal.api.lease import Lease
 from journal.core.consumer.lease_renewal import Care, Step
 from journal.core.times import DateLike, DurationLike
 from journal.core.values import Put, PutResult
-from journal.engine.work.lease import Lease
 from journal.errors import LeaseLost
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class Answers:
         self._consumer._answered(token, "done")
         return result
 
-    def _extend(self, token: int, lease: DurationLike | None) -> tuple[int, int]:
+    def extended(self, token: int, lease: DurationLike | None = None) -> tuple[int, int]:
         """Extend the lease; by default for as long as the consumer's leases last."""
         try:
-            deadline, version = self._journal._extend(token, self._consumer.care.lease_ms if lease is None else lease)
+            deadline, version = self._journal.extended(token, self._consumer.care.lease_ms if lease is None else lease)
         except LeaseLost:
             self._consumer._heard()
             raise

@@ -21,11 +21,11 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, cast
 
 from journal.api.backend import Ground, Grounded
+from journal.api.lease import Lease
 from journal.core.buckets import Range
 from journal.core.consumer.health import Health
 from journal.core.consumer.lease_renewal import Care
 from journal.core.limits import NEVER
-from journal.engine.work.lease import Lease
 from journal.errors import ConnectionLost, LeaseLost, StoreClosed, TimedOut
 from journal.roles.bucket_assignment import dealing_of
 from journal.roles.held_lease import Answers, Taken
@@ -33,8 +33,8 @@ from journal.roles.renewal_thread import watch
 from journal.shield import SHIELD, give_way, look_up_s
 
 if TYPE_CHECKING:
-    from journal.engine.journal import Journal
-    from journal.engine.work.claim import Consuming
+    from journal.api.journal import Journal
+    from journal.api.lease import Holder
 
 log = logging.getLogger("journal.consumer")
 
@@ -165,10 +165,10 @@ class Taking(ABC):
             return
         now = self.time.running()
         soonest = NEVER
-        answers = cast("Consuming", Answers(self))
+        answers = cast("Holder", Answers(self))
         with self._changed:
             for lease in leases:
-                lease._journal = answers
+                lease._holder = answers
                 taken = self._held[lease.token] = Taken(lease, self.time.running_at(lease.deadline), self.care, now)
                 heappush(self._coming, (not is_back, taken.rank, taken))
                 soonest = min(soonest, taken.next_at)

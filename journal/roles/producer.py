@@ -35,7 +35,7 @@ from journal.errors import Invalid, JournalError
 from journal.roles.fresh_keys import new_key
 
 if TYPE_CHECKING:
-    from journal.engine.journal import Journal
+    from journal.api.journal import Journal
 
 
 class Published(NamedTuple):

@@ -68,7 +68,7 @@ def _extend(consumer: Consumer, taken: Taken, now: int) -> None:
     wanted = care.extended(taken.start, taken.deadline, now)
     try:
         # At least a millisecond: a lease that has just ended is refused as lost, which is what it is.
-        lease.deadline, lease.version = consumer.journal._extend(lease.token, max(wanted - now, 1))
+        lease.deadline, lease.version = consumer.journal.extended(lease.token, max(wanted - now, 1))
     except LeaseLost:
         # Answered in this moment; or over, which is looked at like any other end.
         with consumer._changed:

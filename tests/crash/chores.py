@@ -75,7 +75,7 @@ class Chores:
     def follow(self, count: int) -> None:
         with self.pages.feed(consumer="audit", live=False, start="BEGIN") as feed:
             feed.ack(list(islice(feed, count)))
-        self.pages._p.consumers.flush()
+        self.pages._backend.p.consumers.flush()
 
     def steps(self) -> list[Callable[[], object]]:
         """What the program does, in order."""
@@ -113,7 +113,7 @@ def run(given: argparse.Namespace) -> None:
         marks.write(Mark(0, "open", "unknown", f"{type(error).__name__}: {error}"))
         os._exit(0)
     if given.spare == "keeper":
-        chores.store._keeper.call(lambda: spare(nobody, SPARED))
+        chores.store._backend._keeper.call(lambda: spare(nobody, SPARED))
     marks.write(Mark(given.resume, "open", "done", dump=chores.shown()))
     for number, step in enumerate(chores.steps(), start=1):
         if number <= given.resume:

@@ -24,7 +24,7 @@ def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
     lines += [f"lease {_columns(lease, columns)}" for lease in pages.leases()]
     lines += _behind(pages)
     if is_token_shown:
-        lines += [f"finished {token}" for token in pages._p.state.finished.tokens]
+        lines += [f"finished {token}" for token in pages._backend.p.state.finished.tokens]
     lines += _neighbours(pages)
     lines += [f"buried {_columns(found.entry)} {found.reason!r} {found.date}" for found in pages.buried()]
     return sorted(lines)
@@ -32,7 +32,7 @@ def dump(pages: journal.Journal, *, is_token_shown: bool = True) -> list[str]:
 
 def _neighbours(pages: journal.Journal) -> list[str]:
     """What the other merged journals have, as it is stored; `at` and the checksum are no part of it."""
-    p = pages._p
+    p = pages._backend.p
     if not isinstance(p, Member):
         return []
     lines = []
@@ -51,7 +51,7 @@ def _neighbours(pages: journal.Journal) -> list[str]:
 
 def _behind(pages: journal.Journal) -> list[str]:
     """What waits behind a lease. Users see it only when the lease ends, so it is read from the rows."""
-    p = pages._p
+    p = pages._backend.p
     with p.lock:
         p.enter()
         rows = [p.state.successor(held) for held in p.state.leases.by_primary.values() if held.has_successor]

@@ -207,7 +207,7 @@ class Main(Actor):
 
     def held_up(self) -> None:
         """The moment that broke it: a caller that must take its lock again is interrupted while another thread has it."""
-        p = self.local.journal("pages", **self.settings)._p
+        p = self.local.journal("pages", **self.settings)._backend.p
         shared = getattr(p, "shared", p)
         checkpoints, real, caller = shared.checkpoints, shared.checkpoints.hold, threading.get_ident()
 

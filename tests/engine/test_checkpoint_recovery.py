@@ -165,7 +165,7 @@ def test_a_head_that_was_torn_between_two_sectors_is_a_torn_tail(
     monkeypatch.setattr("journal.engine.checkpoints.AFTER_S", 3600.0)
     with journal.open(tmp_path / "s", durability="interval", sync_interval="1h") as opened:
         pages = opened.journal("pages")
-        log = pages._p.log
+        log = pages._backend.p.log
         before = log.position
         pages.put("a", bytes([1]) * 300)
         besides = log.position - before - 300  # what a record has besides its data
@@ -275,8 +275,8 @@ def test_rows_that_end_where_a_segment_ended_are_found(tmp_path: Path) -> None:
     log = log_of(directory)
     with journal.open(directory) as opened:
         pages = opened.journal("pages")
-        with pages._p.commit.io, pages._p.lock:
-            pages._p.log.roll()
+        with pages._backend.p.commit.io, pages._backend.p.lock:
+            pages._backend.p.log.roll()
         copied = journal_copy(directory, tmp_path / "copy")
     (copied / log.relative_to(directory)).unlink()
     with journal.open(copied) as recovered:

@@ -256,7 +256,7 @@ def test_an_interrupted_open_leaves_nothing_open(tmp_path: Path, step: int) -> N
 
 def test_a_lock_is_never_given_up_for_another(store: journal.Store, pages: journal.Journal) -> None:
     """Ctrl-C while a caller waits to take its lock again: the thread that has the lock meanwhile keeps it."""
-    p = pages._p
+    p = pages._backend.p
     found: list[bool] = []
 
     def take() -> None:
@@ -291,7 +291,7 @@ def test_a_sleeping_worker_is_interrupted_at_once(store: journal.Store, pages: j
         with pytest.raises(KeyboardInterrupt):
             wait()
         sender.join()
-        assert not pages._p.sleeping and not pages._p.followers
+        assert not pages._backend.p.sleeping and not pages._backend.p.followers
     pages.put("x")
     assert next(pages.work()).key == "x"
     assert store.check() == []

@@ -79,7 +79,7 @@ class Generations(Entries):
             return is_untouched
 
         # On the keeper, so that nothing is carried in between.
-        is_untouched = self.pages._p.keeper.call(change)
+        is_untouched = self.pages._backend.p.keeper.call(change)
         self.declared = form
         if is_untouched:
             self.forms[max(self.forms)] = form

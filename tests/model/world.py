@@ -94,11 +94,11 @@ class World(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Return when what the engine does by itself after a rotation or a checkpoint is done."""
-        generations = self.pages._p.generations
+        generations = self.pages._backend.p.generations
         is_busy = True
         while is_busy:
             turn = threading.Event()
-            self.pages._p.keeper.after(0, turn.set)
+            self.pages._backend.p.keeper.after(0, turn.set)
             assert turn.wait(HANG_S)
             is_busy = generations.carrying.is_busy
         generations.disposal.close()
@@ -106,7 +106,7 @@ class World(RuleBasedStateMachine):
     def undisturbed(self, look: Callable[[], None]) -> None:
         """Look at several things as of one moment: where it runs nothing is carried, given up or let go meanwhile."""
         if self.store is not None:
-            self.pages._p.keeper.call(look)
+            self.pages._backend.p.keeper.call(look)
 
     def shown(self, data: Any) -> Any:
         """Data as readers get it: with all fields of the union."""

@@ -167,7 +167,7 @@ def test_an_extension_fails(pages: journal.Journal, clock: ManualClock, monkeypa
     ) as consumer:
         consumer.subscribe()
         lease = taken(consumer)
-        monkeypatch.setattr(journal.Journal, "_extend", full)
+        monkeypatch.setattr(journal.Journal, "extended", full)
         for _ in range(15):
             pass_time(clock, 1000)
             assert consumer.holds(lease)  # nobody else has it

@@ -194,17 +194,17 @@ def test_a_full_disk(pages: journal.Journal, clock: ManualClock, monkeypatch: py
         consumer.subscribe()
         lease = taken(consumer)
         deadline = lease.deadline
-        real = journal.Journal._extend
+        real = journal.Journal.extended
 
         def full(self: Any, token: Any, lease: Any) -> Any:
             raise journal.StoreFull("no room")
 
-        monkeypatch.setattr(journal.Journal, "_extend", full)
+        monkeypatch.setattr(journal.Journal, "extended", full)
         pass_time(clock, 8000)
         for _ in range(4):
             pass_time(clock, 1000)
         warned.until([4000])
-        monkeypatch.setattr(journal.Journal, "_extend", real)
+        monkeypatch.setattr(journal.Journal, "extended", real)
         assert lease.deadline == deadline
         pass_time(clock, 1000)
         assert lease.deadline == clock.now() + 16_000

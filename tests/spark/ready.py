@@ -67,6 +67,6 @@ class Parts:
 
 def stored(pages: journal.Journal) -> dict[bytes, list[tuple[bytes, bytes]]]:
     """All rows of all indexes, byte for byte."""
-    with pages._p.lock:
-        pages._p.flush()
-        return {name: list(pages._p.state.rows(name)) for name in INDEXES}
+    with pages._backend.p.lock:
+        pages._backend.p.flush()
+        return {name: list(pages._backend.p.state.rows(name)) for name in INDEXES}

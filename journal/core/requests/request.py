@@ -136,7 +136,7 @@ class Request(Generic[R_co]):
         for name, value in given.items():
             parameter = parameters[name]
             accept = parameter.kind.accept
-            if accept is not None and (value is not None or parameter.is_required):
+            if accept is not None and (value is not None or parameter.default is not None):
                 given[name] = accept(name, value)
         return cls(**given)
 

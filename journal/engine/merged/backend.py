@@ -11,9 +11,10 @@ from journal.engine.backend import EngineLog
 from journal.engine.merged.member import MemberConsumers
 from journal.engine.merged.rows import counts_in
 from journal.engine.merged.sequence import Merging
-from journal.shield import SHIELD
+from journal.shield import shielded
 
 
+@shielded
 class EngineMerged(EngineLog):
     """The generations, the log and the settings that merged journals share (journal.api.backend.LogBackend)."""
 
@@ -29,7 +30,7 @@ class EngineMerged(EngineLog):
     def counts(self) -> dict[str, int]:
         """How many entries each journal has; those that have none are left out. None of them is opened for it."""
         p = self.p
-        with SHIELD, p.lock:
+        with p.lock:
             p.enter()
             p.state.save_leases()
             found: dict[str, int] = {}
@@ -42,7 +43,7 @@ class EngineMerged(EngineLog):
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes of what is shared."""
         p = self.p
-        with SHIELD, p.lock:
+        with p.lock:
             p.enter()
             return {
                 "entries": p.state.size(),

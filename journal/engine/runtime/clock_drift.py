@@ -65,3 +65,8 @@ class Peers:
         if self.drifts.is_ours:
             return f"{message}, and so are most others: look at the clock of this machine"
         return f"{message}: have it follow a time server"
+
+    def statistics(self) -> dict[str, Any]:
+        """What is known of all clocks."""
+        with self.lock:
+            return self.drifts.statistics()

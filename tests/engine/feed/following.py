@@ -72,8 +72,8 @@ def wait_following(pages: journal.Journal) -> None:
     """Return when a follower sleeps."""
     looked = threading.Event()
     for _ in range(5000):
-        with pages._p.lock:
-            if pages._p.followers:
+        with pages._backend.p.lock:
+            if pages._backend.p.followers:
                 return
         looked.wait(0.001)
     pytest.fail("the follower does not sleep")

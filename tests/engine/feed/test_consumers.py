@@ -43,7 +43,7 @@ def test_a_kill_forgets_what_was_not_flushed(
     feed = caught_up(pages, consumer="audit", flush="1h")
     events = list(feed)
     feed.ack(events[0])
-    pages._p.consumers.flush()
+    pages._backend.p.consumers.flush()
     feed.ack(events[1:])
     copy = crashed(store)
     with journal.open(copy, clock=clock) as again:
@@ -60,7 +60,7 @@ def test_offsets_are_flushed_by_themselves(pages: journal.Journal) -> None:
     put(pages, "a")
     feed = caught_up(pages, consumer="audit", flush="1ms")
     feed.ack(list(feed))
-    audit = pages._p.consumers.known["audit"]
+    audit = pages._backend.p.consumers.known["audit"]
     poll(lambda: audit.held == at(0), "what was acknowledged is not written")
 
 
@@ -71,7 +71,7 @@ def test_a_consumer_in_no_hurry_delays_no_other(pages: journal.Journal) -> None:
     lazy.ack(next(lazy))
     feed = caught_up(pages, consumer="audit", flush="1ms")
     feed.ack(list(feed))
-    audit = pages._p.consumers.known["audit"]
+    audit = pages._backend.p.consumers.known["audit"]
     poll(lambda: audit.held == at(1), "what was acknowledged is not written")
 
 
@@ -181,7 +181,7 @@ def test_damage_under_a_feed_is_named(store: journal.Store, monkeypatch: pytest.
     """A change that cannot be read is an error, never a gap."""
     pages = store.journal("pages")
     put(pages, *"abc")
-    (path,) = pages._p.log.directory.iterdir()
+    (path,) = pages._backend.p.log.directory.iterdir()
     data = bytearray(path.read_bytes())
     at_b = data.index(b"data of b")
     good = bytes(data)

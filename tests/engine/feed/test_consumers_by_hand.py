@@ -83,7 +83,7 @@ def test_what_could_not_be_written_is_not_changed(
     with pytest.raises(journal.StoreFull):
         by_hand("c", Cursor(1, 1))
     pwrite.error = None
-    pages._p.consumers.flush()
+    pages._backend.p.consumers.flush()
     assert pages.feeds() == [before]
     with caught_up(pages, consumer="c") as feed:
         assert [event.key for event in feed] == ["a", "b", "c"]
@@ -105,7 +105,7 @@ def test_records_of_a_write_that_was_cut_short_never_follow_later_ones(
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:-1], at))
             with pytest.raises(journal.StorageError):
-                pages._p.consumers.flush()
+                pages._backend.p.consumers.flush()
         files = os.listdir(tmp_path / f"s/{top()}/offsets")
         for feed in feeds:
             feed.close()

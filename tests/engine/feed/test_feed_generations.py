@@ -212,15 +212,15 @@ def test_who_follows_does_not_pay_for_old_generations(
     feed = pages.feed(start="END", live=False)
     assert keys(feed) == []
     asked: list[int] = []
-    directory = type(pages._p).directory
+    directory = type(pages._backend.p).directory
 
     def asking(p: Pipeline, order: int) -> Path:
         asked.append(order)
         return directory(p, order)
 
     monkeypatch.setattr(Pipeline, "directory", asking)
-    spans = ClosedLogs(pages._p.directory).look(pages._p.generations.kept).spans
-    assert asked == list(range(1, 21)) and pages._p.generations.closed_logs().spans == spans
+    spans = ClosedLogs(pages._backend.p.directory).look(pages._backend.p.generations.kept).spans
+    assert asked == list(range(1, 21)) and pages._backend.p.generations.closed_logs().spans == spans
     asked.clear()
     for i in range(20):
         pages.put(f"new-{i}")
@@ -229,6 +229,6 @@ def test_who_follows_does_not_pay_for_old_generations(
     pages.rotate()
     pages.put("next")
     assert keys(feed) == ["next"]
-    assert pages._p.generations.closed_logs().logs[-1].directory == pages._p.directory(21) / "log"
-    assert [span.order for span in pages._p.generations.spans()] == list(range(1, 23))
+    assert pages._backend.p.generations.closed_logs().logs[-1].directory == pages._backend.p.directory(21) / "log"
+    assert [span.order for span in pages._backend.p.generations.spans()] == list(range(1, 23))
     assert pages.lag(Cursor(21, -1)) == 21

@@ -229,7 +229,7 @@ def test_closing_the_store_ends_a_copy(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(initial_copy, "PAGE", 10)
     feed = copy_of(pages)
     closing = threading.Thread(target=store.close, daemon=True)
-    real = pages._p.keeper.call
+    real = pages._backend.p.keeper.call
     calls = iter(range(100))
 
     def call(function: Callable[[], Any]) -> Any:
@@ -238,7 +238,7 @@ def test_closing_the_store_ends_a_copy(tmp_path: Path, monkeypatch: pytest.Monke
             closing.join(100)
         return real(function)
 
-    monkeypatch.setattr(pages._p.keeper, "call", call)
+    monkeypatch.setattr(pages._backend.p.keeper, "call", call)
     with pytest.raises(journal.StoreClosed):
         list(feed)
     monkeypatch.undo()

@@ -39,10 +39,10 @@ def test_it_can_begin_anywhere_and_go_back(
         pages.put(f"k{n}", b"y" * 9_000)
         store.checkpoint()
     total = pages.statistics()["next_offset"]
-    reader = Tail(pages._p, at(-1))
+    reader = Tail(pages._backend.p, at(-1))
     assert offsets(reader) == list(range(total))
     for offset in range(-1, total):
-        assert offsets(Tail(pages._p, at(offset))) == list(range(offset + 1, total))
+        assert offsets(Tail(pages._backend.p, at(offset))) == list(range(offset + 1, total))
         reader.seek(at(offset))
         assert offsets(reader) == list(range(offset + 1, total))
 
@@ -52,7 +52,7 @@ def test_a_block_is_given_in_pages(store: journal.Store, monkeypatch: pytest.Mon
     monkeypatch.setattr(log_tail, "PAGE_EVENTS", 4)
     pages = store.journal("pages")
     pages.put_many([journal.Put(f"k{n}", n) for n in range(10)])
-    reader = Tail(pages._p, at(-1))
+    reader = Tail(pages._backend.p, at(-1))
     assert [event.data for event in reader.page()] == [0, 1, 2, 3]
     assert (reader.at, reader.is_at_end) == (at(3), False)
     reader.seek(at(1))
@@ -69,7 +69,7 @@ def test_a_segment_that_is_recycled_under_it_is_noticed(store: journal.Store) ->
     """The bytes of a later time are never taken for the change that should come."""
     pages = store.journal("pages", **SMALL)
     put(pages, "a")
-    reader = Tail(pages._p, at(-1))
+    reader = Tail(pages._backend.p, at(-1))
     assert [event.key for event in reader.page()] == ["a"]
     fill_segments(pages, store, 12)
     with pytest.raises(CursorUnavailable, match="oldest"):
@@ -81,12 +81,12 @@ class Generations:
 
     def __init__(self, first: journal.Journal, second: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.first, self.second = first, second
-        second._p.order = 2
+        second._backend.p.order = 2
         monkeypatch.setattr(log_tail, "kept_logs", lambda p: self.logs())
         monkeypatch.setattr("journal.engine.feed.consumers.kept_logs", lambda p: self.logs())
 
     def logs(self) -> list[KeptLog]:
-        one, two = self.first._p, self.second._p
+        one, two = self.first._backend.p, self.second._backend.p
         return [
             KeptLog(Span(1, one.shown(), True), one.log.directory),
             KeptLog(Span(2, two.shown(), False), two.log.directory),
@@ -105,7 +105,7 @@ def generations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gen
 
 def test_it_goes_over_the_end_of_a_generation(generations: Generations) -> None:
     """In order, with the cursors of each; and back into the earlier one."""
-    reader = Tail(generations.second._p, Cursor(1, 0))
+    reader = Tail(generations.second._backend.p, Cursor(1, 0))
     found = []
     while page := reader.page():
         found += [(event.cursor, event.key) for event in page]
@@ -143,7 +143,7 @@ def test_any_bytes_in_the_log_are_noticed(tmp_path_factory: pytest.TempPathFacto
     with journal.open(tmp_path_factory.mktemp("junk") / "s") as store:
         pages = store.journal("pages")
         put(pages, *"abc")
-        (path,) = pages._p.log.directory.iterdir()
+        (path,) = pages._backend.p.log.directory.iterdir()
         good = path.read_bytes()
         with path.open("r+b") as file:
             file.seek(where)

@@ -50,7 +50,7 @@ def test_it_takes_what_is_there_and_is_called_for_more(pages: journal.Journal) -
     put(pages, "c")
     assert asker.calls == 2 and asker.keys() == ["c"]
     asker.polled.close()
-    assert asker.keys() == [] and asker.polled.is_over and pages._p.followers == ()
+    assert asker.keys() == [] and asker.polled.is_over and pages._backend.p.followers == ()
 
 
 def test_one_that_is_not_live_ends(pages: journal.Journal) -> None:

@@ -48,7 +48,7 @@ def path(tmp_path: Path, page_bytes: int) -> Path:
         pages = store.journal("pages")
         pages.put_many([journal.Put(f"k{n}", b"x" * (n % 50), priority=n % 3) for n in range(ROWS)])
         pages.put("large", bytes(200_000))
-        assert pages._p.state.file.env.stat()["psize"] == page_bytes
+        assert pages._backend.p.state.file.env.stat()["psize"] == page_bytes
     return tmp_path / "work.journal"
 
 

@@ -67,7 +67,7 @@ def roll(store: journal.Store, pages: journal.Journal) -> None:
 def follow(store: journal.Store, pages: journal.Journal) -> None:
     with pages.feed(consumer="audit", live=False, start="BEGIN") as feed:
         feed.ack(next(feed))
-    pages._p.consumers.flush()
+    pages._backend.p.consumers.flush()
 
 
 def drop(store: journal.Store, pages: journal.Journal) -> None:

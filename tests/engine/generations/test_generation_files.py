@@ -32,7 +32,7 @@ def test_an_empty_file_is_deleted_kept_or_cut(tmp_path: Path, on_empty: str, wip
             pages.rotate()
             pages.done_many(pages.claim_many(1000))
             store.checkpoint()
-        pages._p.generations.disposal.close()
+        pages._backend.p.generations.disposal.close()
         assert live(pages) == [5] and pages.count() == 0
         pages.put("last", 1)
         assert store.check() == []
@@ -70,7 +70,7 @@ def test_readers_of_an_old_file_are_not_harmed(tmp_path: Path) -> None:
             pages.put("new")
             store.checkpoint()
             store.checkpoint()
-            pages._p.generations.disposal.close()
+            pages._backend.p.generations.disposal.close()
             assert reader.communicate("\n", timeout=300)[0] == "1\n"
         assert reader.returncode == 0
 
@@ -169,7 +169,7 @@ def test_a_failed_sync_before_a_generation_is_given_up_is_final(
         pages.move("a", priority=1)
 
         def sync(file: LmdbFile) -> None:
-            if file is pages._p.state.file:
+            if file is pages._backend.p.state.file:
                 raise journal.StoreDamaged(f"cannot sync {file.path}: Input/output error")
 
         monkeypatch.setattr(LmdbFile, "sync", sync)

@@ -205,20 +205,20 @@ def test_a_rotation_that_is_due_waits_for_place(store: journal.Store, clock: Man
     pages = store.journal("pages", rotate="1h", generations_max=2)
     for hour in range(5):
         assert pages.put_many([Put(f"{hour}-{i}", hour, delay="300d") for i in range(300)])
-        before = pages._p.order
+        before = pages._backend.p.order
         clock.advance(HOUR_MS)
         pages.put(f"first of {hour}", delay="300d")
         assert len(live(pages)) <= 2
-        while pages._p.order == before:
-            store._keeper.call(lambda: None)
-        assert pages._p.order == before + 1 and len(live(pages)) <= 2
+        while pages._backend.p.order == before:
+            store._backend._keeper.call(lambda: None)
+        assert pages._backend.p.order == before + 1 and len(live(pages)) <= 2
     assert pages.count() == 5 * 301
 
 
 def settle(store: journal.Store) -> None:
     """Let the keeper do all that is scheduled for now."""
     for _ in range(60):
-        store._keeper.call(lambda: None)
+        store._backend._keeper.call(lambda: None)
         store.checkpoint()
 
 
@@ -309,7 +309,7 @@ def test_threads_go_on_over_rotations(tmp_path: Path, monkeypatch: pytest.Monkey
 
         together(*[lambda name=name: produce(name) for name in range(4)], consume, consume, turn)
         assert len(worked) == len(set(worked)) == 480
-        assert pages.count() == 0 and pages._p.order == 13
+        assert pages.count() == 0 and pages._backend.p.order == 13
         assert store.check() == []
 
 

@@ -23,7 +23,7 @@ def live(pages: journal.Journal) -> list[int]:
 def settle(store: journal.Store) -> None:
     """Let the keeper do what is left to do."""
     for _ in range(60):
-        store._keeper.call(lambda: None)
+        store._backend._keeper.call(lambda: None)
         store.checkpoint()
 
 
@@ -94,7 +94,7 @@ def test_a_leased_entry_that_moved_is_recovered_from_half_a_checkpoint(
     store.checkpoint()
     before = crashed(store)
     monkeypatch.setattr("journal.engine.generations.leftovers.CARRY", 2)  # one stays, and keeps the generation
-    p = pages._p
+    p = pages._backend.p
     effect = survivors(p.state, p.state.generations[0], with_leased=True)
     assert effect is not None and len(effect.entries) == 4
     with p.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 import journal
 from journal import Field, Put, Schema
+from journal.core.entry.rows import pack_data
+from journal.engine.caller import LOCAL
 
 PAGE = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 WIDER = Schema([Field("uri", "text", required=True), Field("depth", "uint16"), Field("site", "text")], key="uri")
@@ -216,7 +219,7 @@ def test_a_put_that_rotates_is_checked_with_the_new_schema(
     pages.put_many([Put(f"k{i}", {"uri": f"k{i}", "page": i}) for i in range(3000)])
     store.journal("pages", schema=Schema({"uri": "text", "n": "int"}))
     store.checkpoint()
-    assert pages._p.generations.is_due
+    assert pages._backend.p.generations.is_due
     with pytest.raises(journal.Invalid, match="page"):
         MAKE[how](pages, "new", {"uri": "new", "page": 1})
     assert len(pages.generations()) == 2 and pages.count() == 3000
@@ -232,14 +235,22 @@ def test_a_rotation_between_the_check_and_the_put(
     pages = store.journal("pages")
     pages.put("a", 1)
     store.journal("pages", schema=NEW)
-    real = pages._pack
+    is_rotated = False
 
     def pack(data: object) -> bytes:
-        monkeypatch.setattr(pages, "_pack", real)
-        pages.rotate()
-        return real(data)
+        nonlocal is_rotated
+        if not is_rotated:
+            is_rotated = True
+            pages.rotate()
+        return pack_data(data)
 
-    monkeypatch.setattr(pages, "_pack", pack)
+    caller = dataclasses.replace(LOCAL, pack=pack)
+    backend = pages._backend
+    monkeypatch.setattr(backend.puts.usual.__func__, "__defaults__", (caller,))
+    monkeypatch.setattr(
+        backend.put_many.__func__, "__kwdefaults__", {**backend.put_many.__func__.__kwdefaults__, "caller": caller}
+    )
+    monkeypatch.setattr(backend.call.__func__, "__defaults__", (caller,))
     with pytest.raises(journal.Invalid, match="takes a dict"):
         MAKE[how](pages, "b", "no map")
     assert pages.count() == 1 and len(pages.generations()) == 2

@@ -131,14 +131,14 @@ def test_what_was_loaded_survives_a_crash(tmp_path: Path, crashed: Copy, clock: 
         pages = opened.journal("pages")
         pages.put("k5", "there")
         copies = []
-        hold = pages._p.checkpoints.hold
+        hold = pages._backend.p.checkpoints.hold
 
         def held() -> None:
             copies.append(crashed(opened))
             hold()
             copies.append(crashed(opened))
 
-        pages._p.checkpoints.hold = held  # type: ignore[method-assign]
+        pages._backend.p.checkpoints.hold = held  # type: ignore[method-assign]
         pages.load([many(2000, 10_000)], once=once)
         pages.load([many(2000)], once=None if once is None else ("n", 2))
         wanted = shown(pages)
@@ -158,10 +158,10 @@ def test_a_torn_load_is_absent(tmp_path: Path, crashed: Copy, clock: ManualClock
     with journal.open(tmp_path / "s", clock=clock, durability="interval") as opened:
         pages = opened.journal("pages")
         pages.put("before")
-        pages._p.checkpoints.hold = lambda: None  # type: ignore[method-assign]
-        begin = pages._p.log.position
+        pages._backend.p.checkpoints.hold = lambda: None  # type: ignore[method-assign]
+        begin = pages._backend.p.log.position
         pages.load([many(2000)], once=("n", 1))
-        end = pages._p.log.position
+        end = pages._backend.p.log.position
         for at in (begin + 100, (begin + end) // 2, end - 1):
             copy = crashed(opened)
             (segment,) = (copy / top()).rglob("*.log")
@@ -221,10 +221,10 @@ def test_others_are_not_refused_after_a_load(tmp_path: Path, crashed: Copy) -> N
     """A load of more changes than fit the map by the cautious count does not make puts fail, after a crash neither."""
     with journal.open(tmp_path / "s", map_bytes=64 << 20, durability="interval") as opened:
         pages = opened.journal("pages")
-        pages._p.checkpoints.hold = lambda: None  # type: ignore[method-assign]
-        assert pages._p.checkpoints.changes_room < 10_000
+        pages._backend.p.checkpoints.hold = lambda: None  # type: ignore[method-assign]
+        assert pages._backend.p.checkpoints.changes_room < 10_000
         pages.load([many(10_000)])
-        pages._p.checkpoints.is_hold_due = False
+        pages._backend.p.checkpoints.is_hold_due = False
         assert pages.put("next").outcome == "inserted"
         copy = crashed(opened)
     with journal.open(copy, map_bytes=64 << 20) as again:

@@ -56,10 +56,10 @@ def test_pieces_may_come_twice(store: journal.Store, pages: journal.Journal, tmp
     whole = (tmp_path / "p").read_bytes()
     load = pages.load_begin()
     for at, end in ((0, 10), (0, 10), (0, 30), (10, 30), (30, 40), (5, 50), (50, len(whole))):
-        pages._load_piece(load.id, "x", at, whole[at:end])
+        pages._backend.loads.piece(load.id, "x", at, whole[at:end])
     for at, piece in ((len(whole) + 1, b"x"), (0, b"other"), (-1, b"x")):
         with pytest.raises(journal.Invalid):
-            pages._load_piece(load.id, "x", at, piece)
+            pages._backend.loads.piece(load.id, "x", at, piece)
     assert load.commit(["x"]).inserted == 9
 
 
@@ -251,14 +251,15 @@ def test_a_load_is_committed_by_one(pages: journal.Journal, monkeypatch: pytest.
     with load.part("x") as part:
         part.write(many(5))
     entered, go_on = threading.Event(), threading.Event()
-    real = pages._load_checked
+    loads = pages._backend.loads
+    real = loads._load_checked
 
     def slow(*args: Any) -> journal.Loaded:
         entered.set()
         assert go_on.wait(100)
         return real(*args)
 
-    monkeypatch.setattr(pages, "_load_checked", slow)
+    monkeypatch.setattr(loads, "_load_checked", slow)
     results: list[journal.Loaded] = []
     thread = threading.Thread(target=lambda: results.append(load.commit(["x"])))
     thread.start()

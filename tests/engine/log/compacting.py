@@ -42,7 +42,7 @@ def last_changes(events: list[Event]) -> dict[Any, Cursor]:
 
 
 def directory(pages: journal.Journal, order: int = 1) -> Path:
-    return pages._p.directory(order) / "log"
+    return pages._backend.p.directory(order) / "log"
 
 
 def skips(pages: journal.Journal, order: int = 1) -> list[tuple[int, int]]:
@@ -63,6 +63,6 @@ def fill(pages: journal.Journal, rounds: int = 6, key: str = "hot") -> None:
 
 def at_rest(pages: journal.Journal) -> None:
     """Wait for the pass in the background, and until the keeper has told how it ended."""
-    while pages._p.compaction._work is not None:
-        pages._p.keeper.call(lambda: None)
-    pages._p.keeper.call(lambda: None)
+    while pages._backend.p.compaction._work is not None:
+        pages._backend.p.keeper.call(lambda: None)
+    pages._backend.p.keeper.call(lambda: None)

@@ -91,8 +91,8 @@ def test_flags_and_colliding_keys_are_told_apart(kept: journal.Journal, monkeypa
     """Text and bytes are different keys; what was done to a flag last stays."""
     kept.put("a", "text")
     kept.put(b"a", "bytes")
-    kept._p.retention._raise("one")
-    kept._p.retention._raise("two")
+    kept._backend.p.retention._raise("one")
+    kept._backend.p.retention._raise("two")
     kept.compact()
     assert [(e.key, e.flag, e.reason) for e in told(kept)] == [
         ("a", None, None),
@@ -152,7 +152,7 @@ def test_it_runs_by_itself_when_there_is_enough(kept: journal.Journal, store: jo
     passes = kept.statistics()["compactions"]
     for _ in range(4):
         store.checkpoint()
-    assert kept._p.compaction._work is None
+    assert kept._backend.p.compaction._work is None
     assert kept.statistics()["compactions"] == passes
 
 
@@ -172,7 +172,7 @@ def test_a_full_disk_postpones_it(kept: journal.Journal, monkeypatch: pytest.Mon
         kept.compact()
     assert words(kept) == before
     assert sorted(os.listdir(directory(kept)))[:-1] == files
-    kept._p.keeper.call(kept._p.compaction.look)
+    kept._backend.p.keeper.call(kept._backend.p.compaction.look)
     at_rest(kept)
     assert "compaction_postponed" in caplog.text
     assert words(kept) == before
@@ -190,10 +190,10 @@ def test_a_call_that_fails_leaves_a_log_that_can_be_read(
     kept.rotate()
     fill(kept, 12)
     wanted = mirror(told(kept))
-    kept._p.keeper.call(kept._p.compaction._begin_now)
+    kept._backend.p.keeper.call(kept._backend.p.compaction._begin_now)
     failing = Failing(monkeypatch, call, errno.EIO)
     with pytest.raises((OSError, journal.StorageError), match="Input/output error"):
-        kept._p.keeper.call(lambda: kept._p.compaction._advance(60))
+        kept._backend.p.keeper.call(lambda: kept._backend.p.compaction._advance(60))
     assert failing.calls
     monkeypatch.undo()
     assert mirror(told(kept)) == wanted
@@ -210,10 +210,10 @@ def test_a_failed_sync_of_the_logs_directory_is_final(tmp_path: Path, monkeypatc
         kept.rotate()
         fill(kept, 12)
         wanted = mirror(told(kept))
-        kept._p.keeper.call(kept._p.compaction._begin_now)
+        kept._backend.p.keeper.call(kept._backend.p.compaction._begin_now)
         Failing(monkeypatch, "fsync", errno.EIO)
         with pytest.raises(journal.StoreFailed, match="Input/output error"):
-            kept._p.keeper.call(lambda: kept._p.compaction._advance(60))
+            kept._backend.p.keeper.call(lambda: kept._backend.p.compaction._advance(60))
         monkeypatch.undo()
         with pytest.raises(journal.StoreFailed):
             kept.put("more")
@@ -240,7 +240,7 @@ def test_a_damaged_segment_is_not_compacted(kept: journal.Journal, tmp_path: Pat
 def test_a_forked_child_leaves_what_is_being_written(kept: journal.Journal) -> None:
     """It drops its copy of the pass; the parent's goes on."""
     fill(kept)
-    p = kept._p
+    p = kept._backend.p
     p.keeper.call(p.compaction._begin_now)
     while not (directory(kept) / CONDENSED).exists():
         p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def test_closing_ends_a_pass_that_somebody_waits_for(tmp_path: Path) -> None:
     store = journal.open(tmp_path / "s")
     pages = store.journal("pages", **SMALL)
     fill(pages)
-    p = pages._p
+    p = pages._backend.p
     p.keeper.call(p.compaction._begin_now)
     while not (directory(pages) / CONDENSED).exists():
         p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
@@ -277,7 +277,7 @@ def test_wiped_bytes_are_gone(store: journal.Store, tmp_path: Path) -> None:
     """With wipe=True the old files are overwritten, although somebody has them open, and he reads on."""
     pages = store.journal("pages", **SMALL, wipe=True)
     fill(pages, 12)
-    reader = Tail(pages._p, Cursor(1, -1))
+    reader = Tail(pages._backend.p, Cursor(1, -1))
     seen = [event.cursor.offset for event in reader.page()]
     old = os.open(directory(pages) / f"{0:020d}.log", os.O_RDONLY)
     pages.compact()
@@ -315,7 +315,7 @@ def test_a_crash_between_any_two_steps_leaves_every_offset(
     kept.rotate()
     fill(kept, 12, key="other")
     wanted = mirror(told(kept))
-    p = kept._p
+    p = kept._backend.p
     p.keeper.call(p.compaction._begin_now)
     copies = []
     seen: set[tuple[str, ...]] = set()
@@ -351,7 +351,7 @@ def test_a_check_finds_a_change_that_is_missing(
     """Compaction that takes out too much does not go unnoticed."""
     fill(kept, 3)
     kept.put("a", 1)
-    p = kept._p
+    p = kept._backend.p
     with monkeypatch.context() as patch:
         patch.setattr("journal.core.log.compaction_rule.Latest.keeps", lambda self, digest, is_decisive: False)
         kept.compact()

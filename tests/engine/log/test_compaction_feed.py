@@ -35,7 +35,7 @@ def test_a_reader_in_the_middle_goes_on(kept: journal.Journal, monkeypatch: pyte
         kept.put(f"k{turn}", turn)
     readers = []
     for pages_read in range(24):
-        reader = Tail(kept._p, Cursor(1, -1))
+        reader = Tail(kept._backend.p, Cursor(1, -1))
         for _ in range(pages_read):
             reader.page()
         readers.append(reader)
@@ -127,7 +127,7 @@ def test_what_a_consumer_has_not_acknowledged_is_not_compacted(kept: journal.Jou
 def test_a_consumer_that_comes_during_a_pass_loses_nothing(kept: journal.Journal) -> None:
     """The last look is in the moment when a file is replaced."""
     fill(kept, 8)
-    p = kept._p
+    p = kept._backend.p
     p.keeper.call(p.compaction._begin_now)
     p.keeper.call(lambda: next(p.compaction._work))  # type: ignore[arg-type]
     feed = kept.feed(consumer="late", live=False)
@@ -267,7 +267,7 @@ def test_files_that_a_pass_left_may_reach_into_each_other(tmp_path: Path) -> Non
         pages = store.journal("pages")
         assert store.check() == store.check(deep=True) == []
         assert [event.key for event in told(pages)] == [f"k{number}" for number in range(6)]
-        assert [each.record.offset for each in LogFiles(log, namespace=pages._p.log.namespace).read()] == [
+        assert [each.record.offset for each in LogFiles(log, namespace=pages._backend.p.log.namespace).read()] == [
             0,
             1,
             2,

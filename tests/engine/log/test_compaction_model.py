@@ -65,9 +65,9 @@ class Run:
             case "rotate":
                 pages.rotate()
             case "roll":
-                with pages._p.commit.io, pages._p.lock:
-                    if pages._p.log.position:
-                        pages._p.log.roll()
+                with pages._backend.p.commit.io, pages._backend.p.lock:
+                    if pages._backend.p.log.position:
+                        pages._backend.p.log.roll()
             case "compact":
                 self.note()
                 pages.compact()

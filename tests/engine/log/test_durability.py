@@ -257,7 +257,7 @@ def test_wrong_levels_are_invalid(pages: journal.Journal) -> None:
 def test_puts_that_share_a_sync_share_its_write(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """In company, as in the daemon, a record stays with us until the sync; it is durable when that is over, not before."""
     disk = Failing(monkeypatch, "pwrite")
-    p = pages._p
+    p = pages._backend.p
     monkeypatch.setattr(deferred, "waits", {})
     monkeypatch.setattr(deferred, "has_company", True)
     for key in ("a", "b", "c"):
@@ -275,6 +275,6 @@ def test_a_claim_takes_the_puts_before_it_to_the_system(
     monkeypatch.setattr(deferred, "waits", {})
     monkeypatch.setattr(deferred, "has_company", True)
     pages.put("a")
-    assert pages._p.log.last_in_os < pages._p.log.next_offset - 1
+    assert pages._backend.p.log.last_in_os < pages._backend.p.log.next_offset - 1
     assert pages.claim(consumer="one") is not None
-    assert pages._p.log.last_in_os == pages._p.log.next_offset - 1
+    assert pages._backend.p.log.last_in_os == pages._backend.p.log.next_offset - 1

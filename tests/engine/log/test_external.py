@@ -71,7 +71,7 @@ def test_a_program_reads_ours_with_their_changes(tmp_path: Path) -> None:
         pages = store.journal("pages", merged=False)
         pages.put("a", 1)
         pages.put_many([journal.Put("b", 2), journal.Put("c", 3)])
-        found = list(journal.read_log(pages._p.log.directory))
+        found = list(journal.read_log(pages._backend.p.log.directory))
     assert [each.offset for each in found] == [0, 1]
     assert [(event.cursor.offset, event.key, event.data) for each in found for event in each.events] == [
         (0, "a", 1),

@@ -85,7 +85,7 @@ def test_every_failed_sync_of_rows_is_final(tmp_path: Path, monkeypatch: pytest.
     with journal.open(tmp_path / "s") as store:
         pages = store.journal("pages")
         pages.put("a")
-        file = pages._p.state.file
+        file = pages._backend.p.state.file
         environment = Environment(file.env, code)
         monkeypatch.setattr(file, "env", environment)
         with pytest.raises(journal.StoreFailed, match="may or may not"):
@@ -106,7 +106,7 @@ def test_a_failed_sync_of_older_rows_is_final(tmp_path: Path, crashed: Copy, mon
         before = (path / top() / "000001/rows.mdb").read_bytes()
         for lease in pages.claim_many(50):
             lease.done()
-        older = pages._p.state.older[0].file
+        older = pages._backend.p.state.older[0].file
         environment = Environment(older.env)
         monkeypatch.setattr(older, "env", environment)
         with pytest.raises(journal.StoreFailed):
@@ -128,7 +128,7 @@ def test_a_failed_sync_in_a_commit_is_final(tmp_path: Path, monkeypatch: pytest.
     with journal.open(tmp_path / "s") as store:
         pages = store.journal("pages")
         pages.put("a")
-        commit_fails(pages._p.state.file, monkeypatch)
+        commit_fails(pages._backend.p.state.file, monkeypatch)
         with pytest.raises(journal.StoreFailed, match="may or may not"):
             store.checkpoint()
         refused(pages)
@@ -141,7 +141,7 @@ def test_a_commit_without_room_is_undone(
 ) -> None:
     """LMDB says EIO of a write that was cut short, too: the disk is asked, and the store goes on when there is room."""
     pages.put("a")
-    commit_fails(pages._p.state.file, monkeypatch)
+    commit_fails(pages._backend.p.state.file, monkeypatch)
     with monkeypatch.context() as full:
         Failing(full, "posix_fallocate", errno.ENOSPC)
         with pytest.raises(journal.StoreFull, match="Nothing was changed"):
@@ -227,7 +227,7 @@ def test_a_rotation_whose_catalog_has_no_room_is_undone(
 ) -> None:
     """A commit that was not made names nothing: its files go, and the next rotation works."""
     pages.put("a")
-    commit_fails(store._catalog._file, monkeypatch)
+    commit_fails(store._backend._catalog._file, monkeypatch)
     with monkeypatch.context() as full:
         real = os.posix_fallocate
 
@@ -276,7 +276,7 @@ def test_a_failed_sync_of_the_catalog_says_what_is_known(
             calls[verb]()
         assert "othing was changed" not in str(told.value)
         monkeypatch.undo()
-        refused(store._journals["pages"])
+        refused(journal.Journal(store._backend.opened["pages"]))
         with pytest.raises(journal.StoreFailed):
             store.journals()
         copy = crashed(store)
@@ -338,12 +338,12 @@ def test_a_failed_sync_of_the_offset_log_is_final(
         pages.put_many([journal.Put(f"k{n}", n) for n in range(5)])
         with pages.feed(consumer="audit", live=False, start="BEGIN") as feed:
             feed.ack(next(feed))
-        pages._p.consumers.flush()
+        pages._backend.p.consumers.flush()
         with pages.feed(consumer="audit", live=False) as feed:
             feed.ack(next(feed))
             Failing(monkeypatch, "fdatasync", errno.EIO)
             with pytest.raises(journal.StoreFailed, match="may or may not"):
-                pages._p.consumers.flush()
+                pages._backend.p.consumers.flush()
             monkeypatch.undo()
         refused(pages)
         copy = crashed(store)
@@ -359,7 +359,9 @@ def test_who_sleeps_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pages = store.journal("pages")
 
         def fail() -> None:
-            store._keeper.after(0.0, lambda: store._catalog.fail(journal.StoreFailed("the catalog is gone")))
+            store._backend._keeper.after(
+                0.0, lambda: store._backend._catalog.fail(journal.StoreFailed("the catalog is gone"))
+            )
 
         def work() -> str:
             try:

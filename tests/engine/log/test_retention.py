@@ -23,7 +23,7 @@ def messages(store: journal.Store) -> list[str]:
 
 
 def segments(pages: journal.Journal) -> list[int]:
-    return list_segments(pages._p.log.directory)
+    return list_segments(pages._backend.p.log.directory)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_what_nobody_waits_for_closes_no_segment(store: journal.Store, clock: Ma
         for day in range(5):
             pages.put(f"day-{day}")
             feed.ack(list(feed))
-            pages._p.consumers.flush()
+            pages._backend.p.consumers.flush()
             clock.advance(DAY_MS)
             store.checkpoint()
     assert len(segments(pages)) == 1
@@ -111,9 +111,9 @@ def test_a_file_that_is_used_again_makes_nothing_old(store: journal.Store, clock
     clock.advance(7 * HOUR_MS)
     for _ in range(3):
         store.checkpoint()
-    log = pages._p.log
+    log = pages._backend.p.log
     assert log.position == 0 and log.allocated and any((log.directory / f"{log.first:020d}.log").read_bytes())
-    pages._p.retention._rolled = (-1, 1 << 63)  # as after a restart
+    pages._backend.p.retention._rolled = (-1, 1 << 63)  # as after a restart
     store.checkpoint()
     assert keys(caught_up(pages, consumer="slow")) == ["young"]
     assert messages(store) == []
@@ -150,7 +150,7 @@ def test_old_generations_of_a_removed_consumer_go_at_once(store: journal.Store, 
     """Their logs, whole."""
     held.rotate()
     held.remove_feed("slow")
-    assert not (held._p.directory(1) / "log").exists()
+    assert not (held._backend.p.directory(1) / "log").exists()
 
 
 def test_a_full_disk_does_not_keep_the_log(held: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_full_disk_does_not_keep_the_log(held: journal.Journal, monkeypatch: p
         raise journal.StoreFull("there is no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(held._p.checkpoints, "run", full)
+        patched.setattr(held._backend.p.checkpoints, "run", full)
         held.remove_feed("slow")
     assert len(segments(held)) <= 5
 
@@ -181,7 +181,7 @@ def test_what_a_crash_left_goes_after_the_next_open(
 ) -> None:
     """The consumer was removed, and nothing more happened."""
     with monkeypatch.context() as patched:
-        patched.setattr(held._p.checkpoints, "free", lambda: None)
+        patched.setattr(held._backend.p.checkpoints, "free", lambda: None)
         held.remove_feed("slow")
     assert len(segments(held)) > 10
     with journal.open(crashed(store)) as again:

@@ -425,12 +425,12 @@ def test_thousands_of_journals_are_not_loaded(tmp_path: Path) -> None:
             store.journal(f"j{i}", merged=True).put("k", delay="1h")
     with journal.open(tmp_path / "s") as store:
         store.journal("j7").put("new")
-        assert store.merged()._p.state.states.keys() == {b"j7"}
+        assert store.merged()._backend.p.state.states.keys() == {b"j7"}
         assert len(store.merged().counts()) == 300
         assert store.check() == []
         store.journal("j8").put("new")
         store.checkpoint()
-        assert store.merged()._p.state.states.keys() == {b"j7", b"j8"}
+        assert store.merged()._backend.p.state.states.keys() == {b"j7", b"j8"}
 
 
 def test_a_drop_ends_who_follows(store: journal.Store, two: Two) -> None:

@@ -63,7 +63,7 @@ def test_payloads_are_not_read(pages: journal.Journal, clock: ManualClock, monke
     def refuse(*_: object) -> object:
         raise AssertionError("a payload was read")
 
-    monkeypatch.setattr(pages._p.state, "row", refuse)
+    monkeypatch.setattr(pages._backend.p.state, "row", refuse)
     monkeypatch.setattr(rows, "unpack_data", refuse)
     assert pages.forecast() == expected
 

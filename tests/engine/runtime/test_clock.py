@@ -103,7 +103,7 @@ def test_what_claims_passed_over_is_back_after_a_step_back(tmp_path: Path, monke
         pages.put_many([journal.Put(f"k{n}", expiration=clock.now() + 10_000) for n in range(200)])
         pages.put("last")
         with monkeypatch.context() as quiet:
-            quiet.setattr(pages._p.keeper, "after", lambda *_: None)  # all that is removed is removed by calls
+            quiet.setattr(pages._backend.p.keeper, "after", lambda *_: None)  # all that is removed is removed by calls
             clock.step(3_600_000)
             lease = pages.claim()
             assert lease is not None and lease.key == "last"

@@ -49,13 +49,13 @@ def test_a_worker_that_sleeps_for_an_hour_is_woken(tmp_path: Path, rung: int, is
     clock = Settable()
     with journal.open(tmp_path / "s", clock=clock) as store:
         pages = store.journal("pages", merged=is_merged)
-        assert pages._p.time.until(pages.now() + 3_600_000) == pytest.approx(3600, abs=1)
+        assert pages._backend.p.time.until(pages.now() + 3_600_000) == pytest.approx(3600, abs=1)
         pages.put("a", delay="1h", expiration=pages.now() + 7_200_000)
         pages.put("gone", delay="2h", expiration=pages.now() + 3_600_000)
         found: list[str] = []
         worker = threading.Thread(target=lambda: found.append(next(pages.work()).key))
         worker.start()
-        while not pages._p.sleeping:
+        while not pages._backend.p.sleeping:
             pages.count()
         clock.ahead_ns = 3_601_000_000_000
         os.write(rung, b"12345678")
@@ -63,7 +63,7 @@ def test_a_worker_that_sleeps_for_an_hour_is_woken(tmp_path: Path, rung: int, is
         assert found == ["a"]
         assert store.statistics()["clock_steps"] == 1
         assert [entry.key for entry in pages.scan()] == ["a"]
-    assert store._time.statistics()["is_watched"] is False
+    assert store._backend.time.statistics()["is_watched"] is False
 
 
 def test_one_thread_for_all_stores_while_one_is_open(tmp_path: Path, rung: int) -> None:
@@ -93,7 +93,7 @@ def test_without_a_watch_sleeps_are_short(
     monkeypatch.setattr(clock_watch, "_watch", clock_watch._Watch())
     with journal.open(tmp_path / "s") as store:
         assert store.statistics()["clock"]["is_watched"] is False
-        assert store._time.until(store._time.now() + 3_600_000) == STEP_S
+        assert store._backend.time.until(store._backend.time.now() + 3_600_000) == STEP_S
         assert watching() == []
 
 
@@ -111,7 +111,7 @@ def test_a_watch_that_ends_is_not_relied_upon(tmp_path: Path, monkeypatch: pytes
         os.write(rung, b"12345678")
         assert ended.wait(HANG_S)
         must_end(thread.join)
-        assert store._time.until(store._time.now() + 3_600_000) == STEP_S
+        assert store._backend.time.until(store._backend.time.now() + 3_600_000) == STEP_S
 
 
 def test_the_real_timer_is_silent() -> None:

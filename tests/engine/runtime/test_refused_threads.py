@@ -50,7 +50,7 @@ def test_without_its_thread_callers_sync_themselves(
 ) -> None:
     """The group commit is not had in mind before its thread runs; it is tried again by the next caller."""
     refusing = Refusing(monkeypatch, "journal-sync")
-    commit = pages._p.commit
+    commit = pages._backend.p.commit
     with commit.io:  # as while a sync is under way
         putting = threading.Thread(target=partial(pages.put, "first", durability="full"))
         putting.start()
@@ -80,7 +80,7 @@ def test_files_go_without_a_thread(
     """What is to be disposed of goes at the latest when the journal is closed."""
     refusing = Refusing(monkeypatch, "journal-disposal")
     pages.put("x")
-    if store._opening.is_merged("pages"):
+    if store._backend._opening.is_merged("pages"):
         pytest.skip("a merged journal has no files of its own")
     store.drop("pages")
     assert refusing.refused and not (store.path / "pages").exists()
@@ -164,14 +164,14 @@ for thread in threads:
     thread.join(100)
 assert not any(thread.is_alive() for thread in threads), "hangs"
 assert pages.count() == 80
-assert pages._p.commit._thread is None
+assert pages._backend.p.commit._thread is None
 try:
     store.serve()
 except journal.StoreFull as e:
     print(e)
 resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 threading.stack_size(0)
-assert pages._p.commit._has_thread()
+assert pages._backend.p.commit._has_thread()
 store.serve().stop()
 assert store.check(deep=True) == []
 store.close()

@@ -112,7 +112,7 @@ store = journal.open(sys.argv[1])
 pages = store.journal("pages")
 pages.put_many([journal.Put(f"k{n}", n) for n in range(10)])
 pages.rotate()
-active = pages._p.state.file
+active = pages._backend.p.state.file
 commit = LmdbFile.commit
 def cut(file, *args):
     if file is active:
@@ -168,14 +168,14 @@ def test_nobody_waits_for_the_copies(
     pages.done_many(pages.claim_many(10))
     store.checkpoint()
     assert pages.count() == 0
-    assert len(pages._p.rows_now()) == 2
+    assert len(pages._backend.p.rows_now()) == 2
     held.go_on.set()
     taker.join(END_S)
     with taken[0] as shot:
         assert shown(shot.parts(2)) == {f"k{n}": n for n in range(10)}
     pages.put("next")
     store.checkpoint()
-    assert len(pages._p.rows_now()) == 1
+    assert len(pages._backend.p.rows_now()) == 1
 
 
 def test_closing_waits_for_copies_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_closing_waits_for_copies_under_way(tmp_path: Path, monkeypatch: pytest.
     assert held.began.wait(END_S)
     closer = threading.Thread(target=store.close)
     closer.start()
-    known = pages._p.generations.snapshots
+    known = pages._backend.p.generations.snapshots
     with known._changed:
         assert known._changed.wait_for(lambda: known._is_closed, END_S)
     assert closer.is_alive()

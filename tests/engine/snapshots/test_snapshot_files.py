@@ -149,9 +149,9 @@ def test_an_entry_that_rotted_is_an_error(tmp_path: Path) -> None:
         pages = store.journal("pages")
         pages.put("a", 1)
         pages.put("b", 1)
-        with pages._p.lock:
-            pages._p.enter()
-            rows = pages._p.state.active
+        with pages._backend.p.lock:
+            pages._backend.p.enter()
+            rows = pages._backend.p.state.active
             (primary, value), *_ = rows.all(rows.entries)
             rows.delete(primary, db=rows.entries)
             rows.put(primary, value[:-1] + b"\x07", db=rows.entries)
@@ -220,8 +220,8 @@ def test_no_transaction_is_left_when_the_store_closes_in_that_moment(
     ended = []
     end = take._Reader.end
     monkeypatch.setattr(take._Reader, "end", lambda reader: (ended.append(reader), end(reader)))
-    pages._p.generations.snapshots._is_closed = True
+    pages._backend.p.generations.snapshots._is_closed = True
     with pytest.raises(journal.StoreClosed):
         pages.snapshot()
-    pages._p.generations.snapshots._is_closed = False
+    pages._backend.p.generations.snapshots._is_closed = False
     assert len(ended) == 1

@@ -50,7 +50,7 @@ def test_others_work_while_the_index_is_made(pages: journal.Journal, monkeypatch
     monkeypatch.setattr(bucket_index_build, "sleep", meanwhile)
     first = pages.claim(buckets=part)
     assert len(pauses) > 15
-    expected = due_in(pages, part, pages._p.time.now())
+    expected = due_in(pages, part, pages._backend.p.time.now())
     assert bucket(first.key, 1024) in part
     assert [lease.key for lease in pages.claim_many(1000, buckets=part)] == expected
 
@@ -81,10 +81,10 @@ def test_an_interrupted_index_is_gone_on_with(
     """After a crash in the middle, from where a checkpoint had it; entries that came and went meanwhile included."""
     monkeypatch.setattr(bucket_index_build, "STEP", 50)
     pages.put_many([journal.Put(f"k{n}", n) for n in range(300)])
-    with pages._p.lock:
-        pages._p.enter()
-        bucket_index_build._step(pages._p)
-        bucket_index_build._step(pages._p)
+    with pages._backend.p.lock:
+        pages._backend.p.enter()
+        bucket_index_build._step(pages._backend.p)
+        bucket_index_build._step(pages._backend.p)
     store.checkpoint()
     done = pages.claim_many(30)
     pages.done_many(done)
@@ -117,7 +117,7 @@ def test_an_interrupt_while_the_index_is_made_is_mended(
     with pytest.raises(KeyboardInterrupt):
         pages.claim(buckets=part)
     monkeypatch.setattr(bucket_index_build, "extend", real)
-    expected = due_in(pages, part, pages._p.time.now())
+    expected = due_in(pages, part, pages._backend.p.time.now())
     assert [lease.key for lease in pages.claim_many(50, buckets=part)] == expected
 
 
@@ -171,13 +171,13 @@ def test_the_check_finds_a_bad_index(store: journal.Store, pages: journal.Journa
     pages.put_many([journal.Put(f"k{n}", n) for n in range(20)])
     pages.claim(buckets=journal.Range(0, 9))
     rows = state(pages).active
-    with pages._p.lock:
+    with pages._backend.p.lock:
         key, _ = next(rows.all(rows.buckets))
         rows.delete(key, db=rows.buckets)
         rows.put(key[:-1] + b"\7", b"", db=rows.buckets)
     assert [line for line in store.check() if "is missing" in line and "buckets" in line]
     assert [line for line in store.check() if "should not be there" in line and "buckets" in line]
-    with pages._p.lock:
+    with pages._backend.p.lock:
         rows.delete(key[:-1] + b"\7", db=rows.buckets)
         rows.put(key, b"", db=rows.buckets)
 
@@ -188,7 +188,7 @@ def test_a_dropped_journal_leaves_no_index(store: journal.Store) -> None:
         pages = store.journal("short", merged=True, buckets=buckets)
         pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])
         part = journal.Range(0, 7)
-        expected = due_in(pages, part, pages._p.time.now())
+        expected = due_in(pages, part, pages._backend.p.time.now())
         assert [lease.key for lease in pages.claim_many(50, buckets=part)] == expected
         store.checkpoint()
         assert store.check() == []
@@ -234,11 +234,11 @@ def test_an_index_that_was_empty_goes_on(
 def test_an_index_without_room_is_refused(pages: journal.Journal) -> None:
     """A store that is full says so; claims over all go on."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])
-    with pages._p.lock:
-        room, pages._p.checkpoints.changes_room = pages._p.checkpoints.changes_room, 0
+    with pages._backend.p.lock:
+        room, pages._backend.p.checkpoints.changes_room = pages._backend.p.checkpoints.changes_room, 0
     with pytest.raises(journal.StoreFull, match="map_bytes"):
         pages.claim(buckets=journal.Range(0, 512))
     assert pages.claim() is not None
-    with pages._p.lock:
-        pages._p.checkpoints.changes_room = room
+    with pages._backend.p.lock:
+        pages._backend.p.checkpoints.changes_room = room
     assert pages.claim(buckets=journal.Range(0, 512)) is not None

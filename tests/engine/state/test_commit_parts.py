@@ -32,7 +32,7 @@ def two(store: journal.Store, crashed: Copy) -> tuple[Path, Path]:
     for event in feed:
         feed.ack(event.cursor)
     feed.close()
-    pages._p.consumers.flush()
+    pages._backend.p.consumers.flush()
     store.checkpoint()
     return before, crashed(store)
 

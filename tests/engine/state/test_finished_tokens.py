@@ -19,8 +19,10 @@ def test_a_chunk_whose_name_is_damaged_is_not_passed_over(
     assert lease is not None
     lease.done()
     store.checkpoint()
-    active = getattr(pages._p.state.active, "base", pages._p.state.active)  # merged journals share theirs
-    with pages._p.lock:
+    active = getattr(
+        pages._backend.p.state.active, "base", pages._backend.p.state.active
+    )  # merged journals share theirs
+    with pages._backend.p.lock:
         found = Finished()
         found.load(active)
         assert lease.token in found.tokens

@@ -20,16 +20,16 @@ MIB = 1 << 20
 def settle(store: journal.Store) -> None:
     """Let the keeper do all that is scheduled for now."""
     for _ in range(60):
-        store._keeper.call(lambda: None)
+        store._backend._keeper.call(lambda: None)
         store.checkpoint()
 
 
 def rest(store: journal.Store, pages: journal.Journal) -> int:
     """Let the keeper work as long as survivors move; the order that it comes to rest with."""
-    carrying = pages._p.generations.carrying
+    carrying = pages._backend.p.generations.carrying
     for _ in range(20_000):
-        if store._keeper.call(lambda: not carrying.is_busy and not carrying.is_awaited):
-            return pages._p.order
+        if store._backend._keeper.call(lambda: not carrying.is_busy and not carrying.is_awaited):
+            return pages._backend.p.order
     pytest.fail("survivors move for ever")
 
 
@@ -90,7 +90,7 @@ def test_survivors_are_no_reason_after_a_reopen(
         pages.put("near", delay="1d")
         pages.rotate()  # so few entries as those of the first move now
         rest(store, pages)
-        assert (pages._p.order, pages.generations()[-1].entries) == (3, 1000)
+        assert (pages._backend.p.order, pages.generations()[-1].entries) == (3, 1000)
         at_moves = crashed(store)
         store.checkpoint()
         at_checkpoint = crashed(store)
@@ -100,7 +100,7 @@ def test_survivors_are_no_reason_after_a_reopen(
             pages.put("a")
             settle(store)
             pages.put("b")
-            assert pages._p.order == 3
+            assert pages._backend.p.order == 3
             assert pages.generations()[-1].bytes > 2 * MIB
             assert store.check() == []
 
@@ -112,11 +112,11 @@ def test_what_a_generation_begins_with_is_not_its_own(store: journal.Store) -> N
         pages.put_many([Put(f"{batch}-{i}") for i in range(1000)])
         pages.done_many(pages.claim_many(1000))
     pages.rotate()
-    order = pages._p.order
+    order = pages._backend.p.order
     for i in range(5):
         pages.put(f"few-{i}")
         store.checkpoint()
-    assert pages._p.order == order
+    assert pages._backend.p.order == order
 
 
 def test_there_is_place_before_a_generation_begins_by_size(
@@ -145,7 +145,7 @@ def test_a_rotation_that_falls_due_within_a_move_waits(store: journal.Store) -> 
     pages.put_many([Put(f"a-{i}", delay="300d") for i in range(30)])
     pages.rotate()
     pages.put_many([Put(f"b-{i}", delay="300d") for i in range(30)])
-    p = pages._p
+    p = pages._backend.p
 
     carrying = p.generations.carrying
 
@@ -155,7 +155,7 @@ def test_a_rotation_that_falls_due_within_a_move_waits(store: journal.Store) -> 
         carrying._step()
         return p.order
 
-    assert store._keeper.call(step) == 2
+    assert store._backend._keeper.call(step) == 2
     rest(store, pages)
     assert p.order == 3 and [g.entries for g in pages.generations()][1:] == [60, 0]
 
@@ -166,7 +166,7 @@ def test_a_rotation_by_hand_serves_one_that_waits(store: journal.Store, clock: M
     pages.put_many([Put(f"a-{i}", delay="300d") for i in range(300)])
     pages.rotate()
     pages.put_many([Put(f"b-{i}", delay="300d") for i in range(300)])
-    p = pages._p
+    p = pages._backend.p
 
     def rotate() -> bool:
         clock.advance(HOUR_MS)
@@ -177,7 +177,7 @@ def test_a_rotation_by_hand_serves_one_that_waits(store: journal.Store, clock: M
         return is_awaited
 
     before = p.order
-    assert store._keeper.call(rotate)
+    assert store._backend._keeper.call(rotate)
     assert rest(store, pages) == before + 1
 
 
@@ -195,7 +195,7 @@ def test_an_idle_journal_does_not_rotate(store: journal.Store, clock: ManualCloc
         clock.advance(HOUR_MS)
         pages.count()
         settle(store)
-    assert pages._p.order == order
+    assert pages._backend.p.order == order
     assert pages.put("somebody's").cursor.order == order
     clock.advance(HOUR_MS)
     assert pages.put("next").cursor.order == order + 1
@@ -221,14 +221,14 @@ def test_an_idle_journal_does_not_rotate_after_a_reopen(
                 clock.advance(HOUR_MS)
                 pages.count()
                 settle(store)
-            assert pages._p.order == 3
+            assert pages._backend.p.order == 3
             assert store.check() == []
 
 
 def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step comes at once when nobody else has changed anything since the last one, and after a pause when somebody has."""
     pages = store.journal("pages", generations_max=2)
-    carrying = pages._p.generations.carrying
+    carrying = pages._backend.p.generations.carrying
     pages.put_many([journal.Put(f"far-{n}", n, delay="300d") for n in range(3 * leftovers.CARRY)])
     for _ in range(2):
         pages.rotate()
@@ -238,7 +238,7 @@ def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatc
     for is_working in (True, False, True):
         if is_working:
             pages.put("more")
-        assert store._keeper.call(carrying.make_place)
+        assert store._backend._keeper.call(carrying.make_place)
         pauses.append(carrying.pause_s() > 0)
     assert pauses == [True, False, True]
 
@@ -248,8 +248,8 @@ def test_a_step_is_bounded_by_bytes(store: journal.Store, monkeypatch: pytest.Mo
     monkeypatch.setattr(leftovers, "CARRY_BYTES", 1000)
     pages = store.journal("pages")
     pages.put_many([journal.Put(f"far-{n}", b"x" * 600, delay="300d") for n in range(5)])
-    state = pages._p.state
-    with pages._p.lock:
-        pages._p.enter()
+    state = pages._backend.p.state
+    with pages._backend.p.lock:
+        pages._backend.p.enter()
         moved = leftovers.survivors(state, state.active, with_leased=False)
     assert moved is not None and len(moved.entries) == 2 * 2

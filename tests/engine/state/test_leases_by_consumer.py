@@ -52,8 +52,8 @@ def test_it_says_what_a_look_at_all_leases_says(
                 pages.rotate()
         if chance.random() < 0.4:
             assert found(pages, consumer) == expected(pages, consumer)
-        kept = sum(map(len, pages._p.state.leases._by_consumer.values()))
-        assert kept == pages._p.state.leases._indexed_size
+        kept = sum(map(len, pages._backend.p.state.leases._by_consumer.values()))
+        assert kept == pages._backend.p.state.leases._indexed_size
     for consumer in CONSUMERS:
         assert found(pages, consumer) == expected(pages, consumer)
 
@@ -77,7 +77,7 @@ def test_after_a_restart_a_consumer_finds_its_own(tmp_path: Path, clock: ManualC
 def test_what_has_ended_is_not_kept(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of the consumer who asks nor, beyond a bound, of others."""
     monkeypatch.setattr(engine_leases, "TRIM_FROM", 4)
-    leases = pages._p.state.leases
+    leases = pages._backend.p.state.leases
     for n in range(30):
         pages.put(f"k{n}")
         lease = pages.claim(consumer=f"c{n}")

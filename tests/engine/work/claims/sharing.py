@@ -34,6 +34,6 @@ def due_in(pages: journal.Journal, part: journal.Range | None, now: int) -> list
 
 def state(pages: journal.Journal) -> State:
     """Its state, as of now."""
-    with pages._p.lock:
-        pages._p.enter()
-        return pages._p.state
+    with pages._backend.p.lock:
+        pages._backend.p.enter()
+        return pages._backend.p.state

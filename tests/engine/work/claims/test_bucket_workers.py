@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import journal
-from journal.engine.work import worker as loop
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, must_end, wait_asleep
 from tests.engine.work.claims.sharing import keys_in
@@ -72,13 +71,15 @@ def test_workers_on_other_ranges_sleep_on(
     for worker in workers:
         wait_asleep(worker.thread)
     looked: list[str] = []
-    real = loop.claim_one_in
+    claims = pages._backend.claims
+    real = claims.one
 
-    def claim(side: journal.Journal, part: journal.Range, *args: Any, **options: Any) -> journal.Lease | None:
-        looked.append(str(part))
-        return real(side, part, *args, **options)
+    def claim(consumer: str, lease_ms: int | None, durability: None, part: journal.Range | None, is_idle: bool) -> Any:
+        if part is not None:
+            looked.append(str(part))
+        return real(consumer, lease_ms, durability, part, is_idle)
 
-    monkeypatch.setattr(loop, "claim_one_in", claim)
+    monkeypatch.setattr(claims, "one", claim)
     keys = keys_in(low, 1024, 3)
     for i, key in enumerate(keys):
         pages.put(key)

@@ -134,7 +134,7 @@ class Sharing(RuleBasedStateMachine):
     @rule()
     def half_of_an_index(self) -> None:
         """Somebody began to make it and was interrupted."""
-        p = self.pages._p
+        p = self.pages._backend.p
         with p.lock:
             p.enter()
             if p.state.order_in(journal.Range(0, 1)) is None:
@@ -314,6 +314,6 @@ def test_memory_is_bounded_by_streams_and_leases(pages: journal.Journal, monkeyp
         order = state(pages).order_in(part)
         assert order is not None
         assert len(order._heaps[100]) <= 4 + 16
-    expected = due_in(pages, part, pages._p.time.now())
+    expected = due_in(pages, part, pages._backend.p.time.now())
     assert [lease.key for lease in pages.claim_many(500, buckets=part)] == expected
     assert len(expected) == 179

@@ -181,14 +181,14 @@ def test_groups_have_limits(pages: journal.Journal, monkeypatch: pytest.MonkeyPa
     """In number and in bytes; a group that is too large changes nothing."""
     pages.put_many([Put(f"k{n}", b"x" * 200) for n in range(4)])
     before = everything(pages)
-    monkeypatch.setattr(move_delete, "GROUP_MAX", 3)
+    monkeypatch.setattr("journal.api.journal.GROUP_MAX", 3)
     for call in (
         lambda: pages.move_many([Move(f"k{n}", priority=1) for n in range(4)]),
         lambda: pages.delete_many([f"k{n}" for n in range(4)]),
     ):
         with pytest.raises(journal.Invalid, match="up to 3"):
             call()
-    monkeypatch.setattr(move_delete, "GROUP_MAX", 10)
+    monkeypatch.setattr("journal.api.journal.GROUP_MAX", 10)
     monkeypatch.setattr(move_delete, "GROUP_BYTES_MAX", 900)
     with pytest.raises(journal.Invalid, match="900 bytes"):
         pages.move_many([Move(f"k{n}", priority=1) for n in range(4)])
@@ -247,6 +247,6 @@ def test_look_ups_wait_for_what_could_vanish(pages: journal.Journal) -> None:
     first = pages.put("a", durability="none")
     assert pages.get_many(["a"])[0] is not None
     assert pages.durable_cursor < first.cursor  # nobody asked for more
-    pages._p.full_requested = pages._p.log.next_offset - 1
+    pages._backend.p.full_requested = pages._backend.p.log.next_offset - 1
     assert pages.get_many(["a"])[0] is not None
     assert pages.durable_cursor >= first.cursor

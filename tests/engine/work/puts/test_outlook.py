@@ -42,7 +42,7 @@ def scanned(pages: journal.Journal) -> tuple[int, int | None]:
 
 
 def looked(pages: journal.Journal, limit: int = 10_000) -> tuple[int, int | None]:
-    p = pages._p
+    p = pages._backend.p
     with p.lock:
         return due_now(p, p.enter(), limit)
 
@@ -110,36 +110,36 @@ def test_no_payload_is_read(pages: journal.Journal, monkeypatch: pytest.MonkeyPa
 def test_a_bell_rings_once_for_each_look(pages: journal.Journal, clock: ManualClock) -> None:
     """It rings when something is due earlier than its owner knows, and then not before it has looked again."""
     rung: list[int] = []
-    bell = pages._p.due.bell(lambda: rung.append(pages.name == "pages"))
-    assert outlook(pages._p, bell) == (START, 0, None) and bell.until is None
+    bell = pages._backend.p.due.bell(lambda: rung.append(pages.name == "pages"))
+    assert outlook(pages._backend.p, bell) == (START, 0, None) and bell.until is None
     pages.put("a", b"", delay=1000)
     pages.put("b", b"", delay=500)
     assert len(rung) == 1 and bell.until == 0
-    assert outlook(pages._p, bell) == (START, 0, START + 500) and bell.until == START + 500
+    assert outlook(pages._backend.p, bell) == (START, 0, START + 500) and bell.until == START + 500
     pages.put("c", b"", delay=700)
     assert len(rung) == 1
     pages.put("d", b"", delay=400)
     assert len(rung) == 2
-    assert outlook(pages._p, bell) == (START, 0, START + 400)
+    assert outlook(pages._backend.p, bell) == (START, 0, START + 400)
     clock.advance(450)
-    assert outlook(pages._p, bell) == (START + 450, 1, START + 500)
+    assert outlook(pages._backend.p, bell) == (START + 450, 1, START + 500)
     bell.close()
 
 
 def test_a_bell_rings_when_a_lease_is_lost_or_given_back(pages: journal.Journal, clock: ManualClock) -> None:
     """What waits again is due again."""
     rung: list[int] = []
-    bell = pages._p.due.bell(lambda: rung.append(1))
+    bell = pages._backend.p.due.bell(lambda: rung.append(1))
     pages.put("a", b"")
     pages.put("b", b"")
     first, second = pages.claim_many(2, lease=1000)
-    assert outlook(pages._p, bell).due == 0 and rung == []
+    assert outlook(pages._backend.p, bell).due == 0 and rung == []
     first.release()
     assert len(rung) == 1
-    assert outlook(pages._p, bell).due == 1
+    assert outlook(pages._backend.p, bell).due == 1
     clock.advance(1001)
     assert len(rung) == 2
-    assert outlook(pages._p, bell).due == 2
+    assert outlook(pages._backend.p, bell).due == 2
     with pytest.raises(journal.LeaseLost):
         second.done()
     bell.close()
@@ -150,11 +150,11 @@ def test_a_bell_rings_at_the_end(tmp_path: Path) -> None:
     rung = threading.Event()
     with journal.open(tmp_path / "w.journal") as store:
         pages = store.journal("pages")
-        bell = pages._p.due.bell(rung.set)
-        outlook(pages._p, bell)
+        bell = pages._backend.p.due.bell(rung.set)
+        outlook(pages._backend.p, bell)
     assert rung.is_set()
     with pytest.raises(journal.StoreClosed):
-        outlook(pages._p, bell)
+        outlook(pages._backend.p, bell)
     bell.close()
 
 
@@ -162,32 +162,32 @@ def test_a_bell_of_a_dropped_journal(store: journal.Store) -> None:
     """A merged journal that is dropped wakes those who wait for it."""
     rung: list[int] = []
     pages = store.journal("pages", merged=True)
-    bell = pages._p.due.bell(lambda: rung.append(1))
-    outlook(pages._p, bell)
+    bell = pages._backend.p.due.bell(lambda: rung.append(1))
+    outlook(pages._backend.p, bell)
     store.drop("pages")
     assert rung == [1]
     with pytest.raises(journal.StoreClosed):
-        outlook(pages._p, bell)
+        outlook(pages._backend.p, bell)
 
 
 def test_a_closed_bell_is_silent(pages: journal.Journal) -> None:
     """And costs nothing: nobody sleeps any more."""
     rung: list[int] = []
-    bell = pages._p.due.bell(lambda: rung.append(1))
-    outlook(pages._p, bell)
+    bell = pages._backend.p.due.bell(lambda: rung.append(1))
+    outlook(pages._backend.p, bell)
     bell.close()
     pages.put("a", b"")
     pages.wake()
-    assert rung == [] and not pages._p.sleeping and not pages._p.due.bells
+    assert rung == [] and not pages._backend.p.sleeping and not pages._backend.p.due.bells
 
 
 def test_bells_and_workers(pages: journal.Journal) -> None:
     """Both are woken by the same put, each for itself."""
     rung = threading.Event()
-    bell = pages._p.due.bell(rung.set)
+    bell = pages._backend.p.due.bell(rung.set)
     taken: list[journal.Lease] = []
     worker = threading.Thread(target=lambda: taken.append(next(pages.work())))
-    outlook(pages._p, bell)
+    outlook(pages._backend.p, bell)
     worker.start()
     wait_asleep(worker)
     pages.put("a", b"")

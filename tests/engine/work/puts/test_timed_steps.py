@@ -44,12 +44,12 @@ def quiet(tmp_path: Path, still: Still) -> Iterator[journal.Journal]:
 
 def idle(pages: journal.Journal) -> None:
     """The timers have not come to it yet."""
-    pages._p.tick = lambda now: 0
+    pages._backend.p.tick = lambda now: 0
 
 
 def steps_of(pages: journal.Journal) -> list[int]:
     """How many changes each tick of a journal writes from now on."""
-    p = pages._p
+    p = pages._backend.p
     sizes: list[int] = []
     tick = p.tick
 
@@ -82,7 +82,7 @@ def test_entries_that_expire_at_once_go_in_steps(pages: journal.Journal, clock: 
 def test_a_put_does_one_step_of_what_expired(quiet: journal.Journal, still: Still) -> None:
     """Whoever calls next pays for a step, not for all that is due."""
     put_expiring(quiet, still.now() + 100)
-    p = quiet._p
+    p = quiet._backend.p
     still.time += 100
     with p.lock:  # the keeper stays out of the count
         at = [p.log.next_offset]
@@ -110,7 +110,7 @@ def test_merged_journals_share_a_step(store: journal.Store, clock: ManualClock) 
     for each in members:
         each.put("a")
         assert each.claim(lease="1s") is not None
-    shared = members[0]._p.shared  # type: ignore[attr-defined]
+    shared = members[0]._backend.p.shared  # type: ignore[attr-defined]
     sizes = steps_of_shared(shared)
     clock.advance(1000)
     assert max(sizes) <= STEP and sum(sizes) == len(members)
@@ -211,11 +211,11 @@ def test_a_snapshot_has_nothing_that_is_over(pages: journal.Journal, clock: Manu
     """What has expired by then, and what leases have left, is settled first, however much it is."""
     put_expiring(pages, clock.now() + 100)
     pages.put("alive")
-    tick = pages._p.tick
-    pages._p.tick = lambda now: 0
-    pages._p.timer_at = 1 << 60  # nothing ticks while the clock moves
+    tick = pages._backend.p.tick
+    pages._backend.p.tick = lambda now: 0
+    pages._backend.p.timer_at = 1 << 60  # nothing ticks while the clock moves
     clock.advance(100)
-    pages._p.tick = tick
-    pages._p.timer_soon(0)
+    pages._backend.p.tick = tick
+    pages._backend.p.timer_soon(0)
     with pages.snapshot() as shot:
         assert shot.size == 1

@@ -12,7 +12,7 @@ from journal.core.settings import from_map
 from journal.core.values import Generation
 from journal.net.server.verbs.frame_sizes import generations_columns
 from journal.net.wire.values import flag_from, forecast_from, generation_from
-from tests.net.server.asking import FRAME, ask, pack
+from tests.net.server.asking import FRAME, ask, engine_of, pack
 
 SCHEMA = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 
@@ -104,7 +104,7 @@ def test_the_store_has_more_to_say_than_a_frame_holds(
     """What is left off is counted."""
     for i in range(30):
         store.journal(f"j{i}", merged=True)
-    store._frame_bytes_max = 8192
+    engine_of(store).frame_bytes_max = 8192
     statistics = ask(store, "STORE_STATISTICS", frame=8192)
     assert 1 < len(statistics["journals"]) < 31 and statistics["left_off"] == 31 - len(statistics["journals"])
     monkeypatch.setattr(store, "check", lambda *, deep: [f"wrong {i} " + "x" * 100 for i in range(1000)])
@@ -131,7 +131,7 @@ def test_generations_that_very_many_follow() -> None:
 def test_a_forecast_that_is_too_long(store: journal.Store, pages: journal.Journal) -> None:
     """It says what to ask for instead, and that is enough."""
     pages.put_many([journal.Put(f"{i}", i, delay=i) for i in range(2000)])
-    store._frame_bytes_max = 16_384
+    engine_of(store).frame_bytes_max = 16_384
     with pytest.raises(
         journal.Invalid, match="ask for longer steps, or for a shorter horizon and the rest with `since`"
     ):

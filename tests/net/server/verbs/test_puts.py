@@ -117,15 +117,15 @@ def test_a_schema_that_comes_in_between(
     pages.put("a", 1)
     store.journal("pages", schema=SCHEMA)
     ask(store, "COUNT")
-    wired = pages._served.wired
-    real = wired._pack
+    served = served_of(engine_of(store), "pages")
+    real = served.everyone
 
-    def pack_and_rotate(data: object) -> bytes:
-        monkeypatch.setattr(wired, "_pack", real)
+    def pack_and_rotate(data: bytes) -> bytes:
+        monkeypatch.setattr(served, "everyone", real)
         pages.rotate()
-        return real(data)
+        return real.pack(data)
 
-    monkeypatch.setattr(wired, "_pack", pack_and_rotate)
+    monkeypatch.setattr(served, "everyone", replace(real, pack=pack_and_rotate))
     with pytest.raises(journal.Invalid, match="takes a dict"):
         ask(store, "PUT", key="b", data=pack("no map"))
     assert pages.count() == 1 and len(pages.generations()) == 2

@@ -73,14 +73,14 @@ from journal.net.client.connect import connect
 
 if TYPE_CHECKING:
     from journal._open import open
+    from journal.api.journal import Journal
+    from journal.api.lease import Lease
+    from journal.api.log import MergedJournals
+    from journal.api.store import Store
     from journal.engine.feed.feed import Feed
-    from journal.engine.journal import Journal
     from journal.engine.log.read_log import LogRecord, read_log
-    from journal.engine.merged.backend import MergedJournals
     from journal.engine.restore import restore
     from journal.engine.snapshots.snapshot import Snapshot, SnapshotPart
-    from journal.engine.store import Store
-    from journal.engine.work.lease import Lease
     from journal.roles.consumer import Consumer
     from journal.roles.producer import Producer, Published
 
@@ -170,15 +170,15 @@ __all__ = [
 _LATER = {
     "Consumer": "journal.roles.consumer",
     "Feed": "journal.engine.feed.feed",
-    "Journal": "journal.engine.journal",
-    "Lease": "journal.engine.work.lease",
+    "Journal": "journal.api.journal",
+    "Lease": "journal.api.lease",
     "LogRecord": "journal.engine.log.read_log",
-    "MergedJournals": "journal.engine.merged.backend",
+    "MergedJournals": "journal.api.log",
     "Producer": "journal.roles.producer",
     "Published": "journal.roles.producer",
     "Snapshot": "journal.engine.snapshots.snapshot",
     "SnapshotPart": "journal.engine.snapshots.snapshot",
-    "Store": "journal.engine.store",
+    "Store": "journal.api.store",
     "open": "journal._open",
     "read_log": "journal.engine.log.read_log",
     "restore": "journal.engine.restore",

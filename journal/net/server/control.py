@@ -64,7 +64,9 @@ class Controls:
             self._news[who] = message
         if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
             # On a worker's thread: a flag is written and synced as any change.
-            self._server.hub.work(partial(served.journal.call, RaiseFlagRequest(name=FLAG, message=self._news.pop(who))))
+            self._server.hub.work(
+                partial(served.journal.call, RaiseFlagRequest(name=FLAG, message=self._news.pop(who)))
+            )
 
     def _ended(self, peer: Peer) -> None:
         who = self._reporting.pop(peer, None)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import journal
-from tests.net.server.asking import engine_of
 from journal.net.client.connect import RemoteStore
 from journal.net.client.connect import connect as connected
 from journal.net.client.connection import heartbeat
 from journal.net.server.server import Server
 from journal.testing import ManualClock
+from tests.net.server.asking import engine_of
 from tests.net.server.conftest import Connect
 
 FAST_MS = 300_000

@@ -9,7 +9,6 @@ import msgpack
 import pytest
 
 import journal
-from tests.net.server.asking import pipeline_of
 from journal.errors import NotFound
 from journal.net.server import due_notices
 from journal.net.server.due_notices import DUE_MAX
@@ -18,6 +17,7 @@ from journal.net.wire.due_notices_server import LEASE_MS
 from journal.net.wire.line import parse_line
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
+from tests.net.server.asking import pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import TIMEOUT_S, Wire
 

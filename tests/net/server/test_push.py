@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import journal
-from tests.net.server.asking import engine_of, pipeline_of
 from journal.errors import NotFound
 from journal.net.server import due_notices, push
 from journal.net.server.push import SILENT_MAX
-from journal.net.server.verbs import served_journal
+from journal.net.server.verbs.oversize import Large
 from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.limits import Limits
 from journal.testing import ManualClock
+from tests.net.server.asking import engine_of, pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import Wire
 
@@ -316,7 +316,7 @@ def test_what_cannot_be_sent_is_given_back(
     connect: Connect, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However that came about: who claims is told, and no lease is left."""
-    monkeypatch.setattr(served_journal, "_lease_bytes", lambda row: 1)
+    monkeypatch.setattr(Large, "size", lambda *_: 1)
     pages.put_many([journal.Put(f"k{n}", b"x" * 500_000) for n in range(3)])
     client = connect()
     with pytest.raises(journal.Invalid, match="more than one frame"):

@@ -86,7 +86,7 @@ def test_many_identities(store: journal.Store, pages: journal.Journal, monkeypat
         else:
             with pytest.raises(journal.AccessDenied):
                 ask(store, "EXTEND", by=by, token=lease.token)
-    assert len(served_of(engine_of(store), "pages")._guarded) <= 3
+    assert len(served_of(engine_of(store), "pages")._callers) <= 3
 
 
 READABLE = [

@@ -13,7 +13,6 @@ import msgpack
 import pytest
 
 import journal
-from tests.net.server.asking import pipeline_of
 from journal.core.requests.request import Role
 from journal.errors import Invalid, KeyExists, NotFound, ReadOnly, Refused, Stopping, StoreFailed
 from journal.net.server.runtime.unix_socket import is_answered
@@ -25,6 +24,7 @@ from journal.net.wire.frames import Decoder, Failure
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
 from tests.engine.helpers import Failing
+from tests.net.server.asking import pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import Wire, dial
 

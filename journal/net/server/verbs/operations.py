@@ -17,7 +17,7 @@ from journal.core.limits import LIST_MAX
 from journal.core.quoting import shown
 from journal.core.requests.read import SettingsRequest
 from journal.core.schema.schema import Schema
-from journal.core.settings import MERGED, to_map
+from journal.core.settings import MERGED, check_name, to_map
 from journal.engine.store import EngineStore
 from journal.errors import AccessDenied, NotFound
 from journal.net.server.verbs.frame_sizes import cut
@@ -30,6 +30,7 @@ FLAG_BYTES = 64
 
 def declare(store: EngineStore, name: str, given: dict[str, Any], grant: Grant) -> Any:
     """DECLARE."""
+    check_name(name)
     return store.journal(name, _settings(given)).call(SettingsRequest())
 
 

@@ -141,5 +141,3 @@ def _start(after: bytes | None) -> bytes:
     if len(after) != PRIMARY_BYTES:
         raise Invalid(f"after has {len(after)} bytes: it must be what the page before this one has as `after`, or null")
     return after + b"\0"
-
-

@@ -8,8 +8,8 @@ import pytest
 
 import journal
 from journal import Cursor, Field, Schema
-from journal.net.server.verbs.served_journal import served_of
 from journal.net.server.verbs.open_feed import OpenFeed, event_bytes
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import EVERYTHING
 from journal.net.wire.values import event_from
 from tests.net.server.asking import FRAME, engine_of, pack

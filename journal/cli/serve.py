@@ -127,8 +127,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> None:
-    from journal.net.server.server import Server  # here: no other command needs it, and all of them load this module
-
     limits, tls_files = _limits(args), _tls_files(args)
     tls = None if tls_files is None else server_context(tls_files)
     places = [parse_tcp(word) for word in args.tcp]
@@ -142,11 +140,10 @@ def _serve(args: argparse.Namespace) -> None:
             args.store, durability=args.durability, sync_interval=args.sync_interval, claims=args.claims
         )
         at_end.callback(store.close)
-        server = Server(
-            store, unix=unix, tcp=places, tokens=None if args.trust_loopback else tokens, tls=tls, name=args.name, limits=limits,
+        server = store.serve(
+            unix=unix, tcp=places, tokens=None if args.trust_loopback else tokens, tls=tls, name=args.name, limits=limits,
             connections_max=args.connections_max, trust_loopback=args.trust_loopback,
         )  # fmt: skip
-        server.start()
         if args.pid_file is not None:
             at_end.callback(PidFile(Path(args.pid_file)).remove)
         _say_ready(args, server.addresses)

@@ -21,9 +21,9 @@ Wrong = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def patch(command: str, make: Wrong) -> None:
     """Another handler for a command."""
-    from journal.net.server.verbs.handlers import FAST
+    from journal.net.server.verbs.handlers import HANDLERS
 
-    FAST[command] = make(FAST[command])
+    HANDLERS[command] = make(HANDLERS[command])
 
 
 def sometimes(every: int) -> Callable[[], bool]:

@@ -10,11 +10,13 @@ from journal.core.values import PAUSED
 from journal.engine.caller import Caller
 from journal.engine.pipeline import Pipeline
 from journal.engine.state.reader import Stored
-from journal.errors import NotFound, Refused
+from journal.errors import Invalid, NotFound, Refused
 
 
 def raise_flag(p: Pipeline, asked: RaiseFlagRequest, caller: Caller) -> None:
     """Raise a flag, or raise it once more."""
+    if asked.name == PAUSED:
+        raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
     raise_named(p, asked.name, asked.message, asked.durability)
 
 

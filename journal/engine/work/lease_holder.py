@@ -13,6 +13,7 @@ from journal.engine.log.durability import FULL
 from journal.engine.pipeline import Pipeline
 from journal.engine.state.leases import Held
 from journal.engine.work.claim import active_lease
+from journal.errors import Invalid
 
 Decide = Callable[[Held, int, int], fx.Effect]
 """How a lease ends: from the lease, now, and the offset of the record to come."""
@@ -36,6 +37,8 @@ def extend(p: Pipeline, asked: ExtendRequest, caller: Caller) -> tuple[int, int]
 
 def release(p: Pipeline, asked: ReleaseRequest, caller: Caller) -> None:
     """Give a lease back: the entry waits again."""
+    if asked.process_date is not None and asked.delay is not None:
+        raise Invalid("give process_date or delay, not both")
 
     def decide(held: Held, now: int, offset: int) -> fx.Effect:
         holding = p.state.holding(held)

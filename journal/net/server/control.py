@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from journal.core.clock_drift import Sample
 from journal.core.quoting import told
+from journal.core.requests.operate import RaiseFlagRequest
 from journal.core.requests.request import Role
 from journal.engine.runtime.clock_drift import FLAG
 from journal.net.server.connection import Peer
@@ -32,7 +33,7 @@ class Controls:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._since = server.store._time.now()
+        self._since = server.store.time.now()
         self._reporting: dict[Peer, str] = {}
         """The peers that report their clock, and the name of each."""
         self._names: Counter[str] = Counter()
@@ -44,7 +45,7 @@ class Controls:
 
     def _ping(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         """The heartbeat; what the client has reckoned from earlier ones is its drift."""
-        now = self._server.store._time.now()
+        now = self._server.store.time.now()
         offset, delay = parameters.get("offset"), parameters.get("delay")
         if offset is not None and delay is not None and delay >= 0 and peer.connection.grant.roles:
             # The client reckoned how far we are from it; the drift is how far it is from us.
@@ -57,13 +58,15 @@ class Controls:
             self._ended(peer)  # it has another name now
             self._reporting[peer] = who
             self._names[who] += 1
-        message = self._server.store._peers.add(who, sample)
+        message = self._server.store.peers.add(who, sample)
         if message is not None:
             log.warning("drift peer=%s message=%s", peer.name, told(message))
             self._news[who] = message
         if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
             # On a worker's thread: a flag is written and synced as any change.
-            self._server.hub.work(partial(served.journal.raise_flag, FLAG, self._news.pop(who)))
+            self._server.hub.work(
+                partial(served.journal.call, RaiseFlagRequest(name=FLAG, message=self._news.pop(who)))
+            )
 
     def _ended(self, peer: Peer) -> None:
         who = self._reporting.pop(peer, None)
@@ -73,7 +76,7 @@ class Controls:
         if not self._names[who]:  # O2
             del self._names[who]
             self._news.pop(who, None)
-            self._server.store._peers.forget(who)
+            self._server.store.peers.forget(who)
 
     def _status(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         server, hub = self._server, self._server.hub
@@ -84,7 +87,7 @@ class Controls:
         status: dict[str, Any] = {
             "status": "stopping" if server.is_stopping else "ready",
             "up_since": self._since,
-            "now": server.store._time.now(),
+            "now": server.store.time.now(),
         }
         if Role.ADMIN in peer.connection.grant.roles:
             status |= {

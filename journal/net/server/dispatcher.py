@@ -24,21 +24,13 @@ from journal.core.requests.request import Command
 from journal.core.settings import MERGED
 from journal.engine.log.deferred_syncs import deferred
 from journal.engine.pipeline import Pipeline
-from journal.engine.store import Store
+from journal.engine.store import EngineStore
 from journal.errors import Invalid, JournalError, StoreFull
 from journal.net.server.connection import Peer, steady_ms
 from journal.net.server.durable_replies import Answer, Settling
 from journal.net.server.runtime.event_loop import Loop
-from journal.net.server.verbs.claims import give_back, lent_by
-from journal.net.server.verbs.handlers import (
-    FAST,
-    NAMED_SLOW,
-    SLOW,
-    STORE_FAST,
-    STORE_SLOW,
-    Handler,
-    TakesLong,
-)
+from journal.net.server.verbs.claims import TakesLong, give_back, lent_by
+from journal.net.server.verbs.handlers import HANDLERS, NAMED, STORE, make_slowly
 from journal.net.server.verbs.served_journal import known, served_of
 from journal.net.wire.auth import Grant
 from journal.net.wire.events import Requested
@@ -57,7 +49,7 @@ Unsent = Callable[[Any], None]
 class Hub:
     """All connections of a daemon. On its thread."""
 
-    def __init__(self, store: Store, loop: Loop) -> None:
+    def __init__(self, store: EngineStore, loop: Loop) -> None:
         self.store = store
         self.loop = loop
         self.settling = Settling(loop)
@@ -105,13 +97,13 @@ class Hub:
         if name:
             peer.journal = name
         try:
-            handler = FAST.get(command.name)
+            handler = None if command.is_slow else HANDLERS.get(command.name)
             if handler is not None and (served := known(self.store, name)) is not None:
                 result = handler(served, parameters, connection.grant)
             else:
                 result = self._make(peer, event)
         except TakesLong:
-            self._later(peer, event, SLOW[command.name])
+            self._later(peer, event)
             return
         except JournalError as e:
             self._waits.clear()
@@ -144,19 +136,17 @@ class Hub:
             return own(peer, number, name, parameters)
         store, grant = self.store, peer.connection.grant
         make: Callable[[], Any]
-        if command.name in STORE_FAST:
-            return STORE_FAST[command.name](store, parameters, grant)
-        if command.name in STORE_SLOW:
-            make = partial(STORE_SLOW[command.name], store, parameters, grant)
-        elif command.name in NAMED_SLOW:
-            make = partial(NAMED_SLOW[command.name], store, name, parameters, grant)
+        if command.name in STORE:
+            make = partial(STORE[command.name], store, parameters, grant)
+        elif command.name in NAMED:
+            make = partial(NAMED[command.name], store, name, parameters, grant)
         else:
-            return self._later(peer, event, SLOW.get(command.name) or FAST[command.name])
+            return self._later(peer, event)
         return self.later(peer, number, command.name, make)
 
-    def _later(self, peer: Peer, event: Requested, handler: Handler) -> Any:
+    def _later(self, peer: Peer, event: Requested) -> Any:
         number, command, name, parameters = event
-        make = partial(_make_later, handler, self.store, name, parameters, peer.connection.grant)
+        make = partial(_make_later, command.name, self.store, name, parameters, peer.connection.grant)
         return self.later(peer, number, command.name, make, unsent=self._unsent(command, name))
 
     def settle(self, answer: Answer) -> None:
@@ -335,6 +325,6 @@ LATER: Any = object()
 """The answer will come from another thread."""
 
 
-def _make_later(handler: Handler, store: Store, name: str, parameters: dict[str, Any], grant: Grant) -> Any:
+def _make_later(command: str, store: EngineStore, name: str, parameters: dict[str, Any], grant: Grant) -> Any:
     """On a worker's thread: a journal that has not been used yet is opened first."""
-    return handler(served_of(store, name, grant), parameters, grant)
+    return make_slowly(HANDLERS[command], served_of(store, name, grant), parameters, grant)

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from journal.core.quoting import shown, told
-from journal.engine.store import Store
+from journal.engine.store import EngineStore
 from journal.engine.work.outlook import outlook
 from journal.errors import ConnectionLost, JournalError, NotFound, StoreClosed
 from journal.net.server.connection import Peer
@@ -61,7 +61,7 @@ class Watched:
         self.next_due: int | None = None
         self.timer: Timer | None = None
         self._watching = watching
-        self.bell = served.journal._p.due.bell(self._ring)
+        self.bell = served.p.due.bell(self._ring)
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class Watching:
         names, grant = parameters["journals"], peer.connection.grant
         if number_before is not None:
             return self._listeners.renew(
-                number_before, peer.connection, self.hub.store._time.running(), port=parameters["port"], journals=names
+                number_before, peer.connection, self.hub.store.time.running(), port=parameters["port"], journals=names
             ).reply()
         if ALL not in names:
             open_already = [known(self.hub.store, name) for name in names if grant.may_see(name)]
@@ -120,7 +120,7 @@ class Watching:
             raise ConnectionLost("the connection has ended")
         where, cookie = (peer.host, parameters["port"]), os.urandom(COOKIE_BYTES)
         listener = self._listeners.add(
-            connection, where, names, connection.grant, cookie, self.hub.store._time.running()
+            connection, where, names, connection.grant, cookie, self.hub.store.time.running()
         )
         for each in served:
             if self._end_of(each) is None:
@@ -181,7 +181,7 @@ class Watching:
         """The bell rang: look now, or when a look is due again (B2)."""
         if self._watched.get(watched.name) is not watched:
             return
-        time = self.hub.store._time
+        time = self.hub.store.time
         wait = watched.looked_at + BUSY_MS - time.running()
         again = time.now() + wait
         is_early = watched.is_busy and wait > 0
@@ -203,7 +203,7 @@ class Watching:
         try:
             has_given, error = self._use(watched)
             while self._watched.get(watched.name) is watched:
-                _, number, next_due = outlook(watched.served.journal._p, watched.bell, DUE_MAX)
+                _, number, next_due = outlook(watched.served.p, watched.bell, DUE_MAX)
                 if not number or not watched.users:
                     break
                 has_given, again = self._use(watched)  # B4
@@ -215,7 +215,7 @@ class Watching:
             return
         if self._watched.get(watched.name) is not watched:
             return  # that was the last one
-        watched.looked_at = running = self.hub.store._time.running()
+        watched.looked_at = running = self.hub.store.time.running()
         watched.is_busy, watched.next_due = number > 0, next_due
         if next_due is not None:
             self._look_at(watched, next_due)
@@ -233,7 +233,7 @@ class Watching:
         has_given = False
         for user in list(watched.users):
             try:
-                has_given |= user(self.hub.store._time.now())
+                has_given |= user(self.hub.store.time.now())
             except JournalError as e:
                 error = e
         return has_given, error
@@ -251,8 +251,8 @@ class Watching:
 
     def _end_of(self, served: Served) -> JournalError | None:
         """Why a journal is no more; None: it is there."""
-        trouble = served.journal._p.trouble
-        if isinstance(trouble, StoreClosed) and self.hub.store._trouble is None:
+        trouble = served.p.trouble
+        if isinstance(trouble, StoreClosed) and self.hub.store.trouble is None:
             return _dropped(served.journal.name)
         return trouble
 
@@ -264,7 +264,7 @@ class Watching:
 
     def _look_at(self, watched: Watched, date: int) -> bool:
         """Look at a date; False when the clock's owner moves it: then the engine rings."""
-        seconds = self.hub.store._time.until(date)
+        seconds = self.hub.store.time.until(date)
         if watched.timer is not None:
             watched.timer.cancel()
             watched.timer = None
@@ -284,13 +284,13 @@ class Watching:
             self._send(datagram)
         gap_at = self._listeners.gap_at
         if gap_at is not None and self._gap is None:
-            seconds = self.hub.store._time.until_running(gap_at)
+            seconds = self.hub.store.time.until_running(gap_at)
             if seconds is not None:
                 self._gap = self.hub.loop.at(monotonic() + seconds, self._on_gap)
 
     def _on_gap(self) -> None:
         self._gap = None
-        self._tell(self.hub.store._time.running())
+        self._tell(self.hub.store.time.running())
 
     def _send(self, datagram: Datagram) -> None:
         (host, port), data = datagram
@@ -318,7 +318,7 @@ def _dropped(name: str) -> NotFound:
     return NotFound(f"the journal {shown(name)} was dropped, with all that was in it")
 
 
-def _opened(store: Store, names: list[str], grant: Grant) -> list[Served]:
+def _opened(store: EngineStore, names: list[str], grant: Grant) -> list[Served]:
     """On a worker's thread: the journals that a LISTEN names, opened."""
     wanted = store.journals() if ALL in names else names
     return [served_of(store, name, grant) for name in wanted if grant.may_see(name)]

@@ -19,15 +19,14 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from journal.core.buckets import Range
 from journal.core.consumer.health import Health
-from journal.engine.store import Store
-from journal.engine.work.range_claim import index
+from journal.core.requests.types import range_of
+from journal.engine.store import EngineStore
 from journal.errors import ConnectionLost, Invalid, JournalError, NotFound
 from journal.net.server.connection import Peer, steady_ms
 from journal.net.server.due_notices import Watched, Watching
-from journal.net.server.verbs.claims import give_back
-from journal.net.server.verbs.handlers import FAST, SLOW
+from journal.net.server.verbs.claims import claim_many, give_back
+from journal.net.server.verbs.lists import own_leases
 from journal.net.server.verbs.served_journal import Served, served_of
 from journal.net.wire.auth import Grant
 from journal.net.wire.values import error_to
@@ -200,7 +199,7 @@ class Pushing:
             self._push(subscription, [subscription.first.popleft()], None)
             return True
         grant = subscription.peer.connection.grant
-        leases: list[Any] = FAST["CLAIM_MANY"](subscription.served, {"n": room, **subscription.claim}, grant)["leases"]
+        leases: list[Any] = claim_many(subscription.served, {"n": room, **subscription.claim}, grant)["leases"]
         if not leases:
             return False
         if self._hub.has_waits:
@@ -226,7 +225,7 @@ class Pushing:
             self._end(subscription, e)
             return
         if is_sent:
-            time = self._hub.store._time
+            time = self._hub.store.time
             for lease in leases:
                 subscription.pushed[lease[TOKEN]] = time.running_at(lease[DEADLINE])
                 self._holders[subscription.watched.name, lease[TOKEN]] = subscription
@@ -238,8 +237,8 @@ class Pushing:
 
     def _look_after(self, subscription: Subscription, now: int) -> None:
         """Leases that it let pass are counted against it (P5)."""
-        leases = subscription.served.journal._p.state.leases
-        time = self._hub.store._time
+        leases = subscription.served.p.state.leases
+        time = self._hub.store.time
         running = time.running()
         for token, deadline in list(subscription.pushed.items()):
             if deadline > running:
@@ -281,17 +280,10 @@ class Pushing:
                 self._watching.look_soon(subscription.watched)
 
 
-def _prepared(store: Store, journal: str, parameters: dict[str, Any], grant: Grant) -> tuple[Served, list[Any]]:
+def _prepared(store: EngineStore, journal: str, parameters: dict[str, Any], grant: Grant) -> tuple[Served, list[Any]]:
     """On a worker's thread: the journal, with an index if it is claimed by buckets, and the leases that the consumer has already."""
     served = served_of(store, journal, grant)
     buckets = parameters.get("buckets")
     if buckets is not None:
-        index(served.journal, Range.parse(buckets))
-    own: list[Any] = []
-    asked = {"consumer": parameters["consumer"]}
-    while True:
-        page = SLOW["LEASES"](served, asked, grant)
-        own += page["leases"]
-        if page["after"] is None:
-            return served, own
-        asked["after"] = page["after"]
+        served.journal.claims.index(range_of(buckets))
+    return served, own_leases(served, parameters["consumer"], grant)

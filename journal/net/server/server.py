@@ -25,7 +25,7 @@ from typing import Any, TypedDict
 
 from journal.core.quoting import shown, told
 from journal.engine.files.posix import SOCKET
-from journal.engine.store import Store
+from journal.engine.store import EngineStore
 from journal.errors import Busy, Invalid, JournalError, Refused, StoreFull
 from journal.net.server.backups import Backing
 from journal.net.server.connection import Peer, steady_ms
@@ -78,7 +78,7 @@ class Server:
 
     def __init__(
         self,
-        store: Store,
+        store: EngineStore,
         *,
         unix: str | os.PathLike[str] | bool = True,
         tcp: Sequence[tuple[str, int]] = (),
@@ -121,7 +121,7 @@ class Server:
         self.loop = Loop()
         self.hub = Hub(store, self.loop)
         self.daemon = Daemon(
-            server=name, epoch=store._next_epoch(), sessions=Sessions(), tokens=dict(tokens or {}), agent="journal"
+            server=name, epoch=store.next_epoch(), sessions=Sessions(), tokens=dict(tokens or {}), agent="journal"
         )
         self.watching = Watching(self.hub, name)
         self.pushing = Pushing(self.hub, self.watching)
@@ -145,12 +145,12 @@ class Server:
     def start(self) -> Server:
         """Bind, and serve on a thread of its own."""
         self._bind()
-        self.store._servers.add(self)
+        self.store.servers.add(self)
         thread = threading.Thread(target=self._run, name=f"journal-daemon-{self.store.path.name}", daemon=True)
         try:
             self._thread = begin(thread)
         except StoreFull:
-            self.store._servers.discard(self)
+            self.store.servers.discard(self)
             self._unbind()
             raise
         return self
@@ -158,7 +158,7 @@ class Server:
     def run(self) -> None:
         """Bind, and serve on this thread until it is stopped."""
         self._bind()
-        self.store._servers.add(self)
+        self.store.servers.add(self)
         self._run()
 
     def stop(self, timeout_s: float = STOP_S) -> None:
@@ -211,7 +211,7 @@ class Server:
             raise Invalid("this server was started before: make another one")
         binds = checked_binds(self._tcp, has_tokens=self._is_token_needed, has_tls=self._tls is not None)
         check_consent(has_places=bool(binds), has_tokens=self._is_token_needed, trust_loopback=self._trusts_loopback)
-        if any(other._unix_path == self._unix_path for other in self.store._servers if self._unix_path is not None):
+        if any(other._unix_path == self._unix_path for other in self.store.servers if self._unix_path is not None):
             raise Refused(
                 f"this process serves the store on {self._unix_path} already: stop that server, or give this one another "
                 "socket (unix=PATH, or unix=False and tcp=[…])"
@@ -234,10 +234,10 @@ class Server:
         for listening in self._listening:
             listening.setblocking(False)
             self.loop.watch(listening, READ, partial(self._accept, listening))
-        self.store._announce(self, self.addresses)
+        self.store.announce(self, self.addresses)
 
     def _unbind(self) -> None:
-        self.store._announce(self, [])
+        self.store.announce(self, [])
         listening, self._listening = self._listening, []
         for sock in listening:
             sock.close()
@@ -314,7 +314,7 @@ class Server:
             self.hub.end()
             self.snapshotting.close()
             self.backing.close()
-            self.store._servers.discard(self)
+            self.store.servers.discard(self)
             log.info("stopped store=%s", self.store.path)
             self._is_over.set()
 

@@ -9,7 +9,7 @@ W1  `x_from(x_to(v)) == v`. Reading is strict about the number of columns: a ver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey
@@ -316,3 +316,43 @@ def block_from(value: Any) -> Block:
             case _:
                 raise FrameError(f"{shown(pair)} is no lease of a block: [number of its entry, lease]")
     return Block([keys[at : at + PRIMARY_BYTES] for at in range(0, len(keys), PRIMARY_BYTES)], values, held)
+
+
+# -- replies ----------------------------------------------------------------------------------------------------------
+
+
+def group_to(results: Sequence[Any]) -> list[Any]:
+    """What the items of a group came to: results, errors, and what is on the wire as it is."""
+    return [
+        [each[0], [*each[1]], *each[2:]]
+        if isinstance(each, PutResult)
+        else error_to(each)
+        if isinstance(each, JournalError)
+        else each
+        for each in results
+    ]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+ENCODERS: dict[str, Callable[[Any], Any]] = {
+    "null": _as_is,
+    "int": _as_is,
+    "bool": _as_is,
+    "map": _as_is,
+    "cursor": cursor_to,
+    "result": result_to,
+    "[result or error]": group_to,
+    "[bool or error]": group_to,
+    "[result, error or null]": group_to,
+    "{deadline, version}": lambda extended: {"deadline": extended[0], "version": extended[1]},
+    "{load}": lambda load: {"load": load},
+    "loaded": loaded_to,
+    "forecast": forecast_to,
+    "generation": generation_to,
+    "[generation]": lambda generations: [generation_to(each) for each in generations],
+    "compacted": list,
+}
+"""By the text of a request's reply: its value on the wire."""

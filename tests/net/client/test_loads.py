@@ -17,7 +17,7 @@ from journal.loads import PartWriter, encode_block
 from journal.net.client.connect import RemoteStore, connect
 from journal.net.client.journal import RemoteJournal
 from journal.net.server.server import Server
-from journal.net.server.verbs import loads
+from journal.net.server.verbs import handlers
 from tests.engine.loads.blocks import block, counts, many, shown
 from tests.net.client.test_feed import cut
 from tests.net.server.wire import Wire
@@ -128,16 +128,17 @@ def test_a_lost_answer_of_a_commit(
     load = far_pages.load_begin()
     with load.part("x") as part:
         part.write(many(20))
-    real = loads.loaded_to
+    real = handlers.HANDLERS["LOAD_COMMIT"]
     broken: list[int] = []
 
-    def breaking(loaded: journal.Loaded) -> list[Any]:
+    def breaking(*asked: Any) -> Any:
+        made = real(*asked)
         if not broken:
             broken.append(1)
             cut(server)
-        return real(loaded)
+        return made
 
-    monkeypatch.setattr(loads, "loaded_to", breaking)
+    monkeypatch.setitem(handlers.HANDLERS, "LOAD_COMMIT", breaking)
     loaded = load.commit(["x"], on_conflict="error", once=("n", 1))
     assert broken and counts(loaded) == {"inserted": 20}
     assert pages.count() == 20

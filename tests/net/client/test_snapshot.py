@@ -368,7 +368,7 @@ def test_many_half_read_ones(far_pages: RemoteJournal, pages: journal.Journal, s
     reads = [far_pages.changes(journal.Cursor(1, -1), end) for end in ends]
     for each in reads:
         next(each)
-    assert len(pages._given) == changes.GIVEN_MAX
+    assert len(pages._backend.given) == changes.GIVEN_MAX
     for each, end in zip(reads, ends, strict=True):
         assert [event.cursor.offset for event in each] == list(range(1, end.offset + 1))
 

@@ -9,7 +9,11 @@ import msgpack
 import journal
 from journal.core.requests.registry import command_named
 from journal.core.requests.request import Role
-from journal.net.server.verbs.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW, TakesLong, served_of
+from journal.engine.backend import EngineJournal
+from journal.engine.pipeline import Pipeline
+from journal.engine.store import EngineStore
+from journal.net.server.verbs.handlers import HANDLERS, NAMED, STORE, make_slowly
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import EVERYTHING, Grant
 from journal.net.wire.frames import Decoder, Encoder, Reply, Request
 from journal.net.wire.limits import DEFAULT
@@ -20,6 +24,20 @@ FRAME = DEFAULT.frame_bytes_max
 def grant(identity: str, *roles: str, journals: str = "*", names: str = "") -> Grant:
     """What an identity may do."""
     return Grant(identity, frozenset(map(Role, roles)), tuple(journals.split(",")), tuple(names.split()))
+
+
+def engine_of(store: journal.Store) -> EngineStore:
+    """The store behind its face."""
+    engine = store._backend
+    assert isinstance(engine, EngineStore)
+    return engine
+
+
+def pipeline_of(pages: journal.Journal) -> Pipeline:
+    """That of a journal of this process."""
+    backend = pages._backend
+    assert isinstance(backend, EngineJournal)
+    return backend.p
 
 
 def pack(value: Any) -> bytes:
@@ -48,15 +66,12 @@ def ask(
 
 
 def _handled(store: journal.Store, command: str, name: str, given: dict[str, Any], by: Grant) -> Any:
-    if command in NAMED_SLOW:
-        return NAMED_SLOW[command](store, name, given, by)
+    engine = engine_of(store)
+    if command in NAMED:
+        return NAMED[command](engine, name, given, by)
     if not name:
-        return (STORE_FAST.get(command) or STORE_SLOW[command])(store, given, by)
-    served = served_of(store, name, by)
-    try:
-        return (FAST.get(command) or SLOW[command])(served, given, by)
-    except TakesLong:
-        return SLOW[command](served, given, by)
+        return STORE[command](engine, given, by)
+    return make_slowly(HANDLERS[command], served_of(engine, name, by), given, by)
 
 
 def _over_the_wire(frame: Any, bytes_max: int) -> Any:

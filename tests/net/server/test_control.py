@@ -15,6 +15,7 @@ from journal.net.client.connect import connect as connected
 from journal.net.client.connection import heartbeat
 from journal.net.server.server import Server
 from journal.testing import ManualClock
+from tests.net.server.asking import engine_of
 from tests.net.server.conftest import Connect
 
 FAST_MS = 300_000
@@ -56,7 +57,7 @@ def drift(store: journal.Store) -> dict[str, Any]:
 
 def flags(store: journal.Store, far: RemoteStore) -> list[tuple[str, str]]:
     """Which there are, when the daemon has done what it has begun: a worker writes them."""
-    hub = next(iter(store._servers)).hub
+    hub = next(iter(engine_of(store).servers)).hub
     turns = [threading.Event() for _ in range(hub._workers._most * 2)]
     for turn in turns:
         hub.loop.call(partial(hub._workers.submit, turn.set))
@@ -136,5 +137,5 @@ def test_what_is_no_measurement_is_not_counted(
     server: Server, store: journal.Store, connect: Connect, told: dict[str, float]
 ) -> None:
     """The heartbeat is answered all the same."""
-    assert connect().call("PING", **told)["answered"] == store._time.now()
+    assert connect().call("PING", **told)["answered"] == engine_of(store).time.now()
     assert drift(store)["peers"] == 0

@@ -17,6 +17,7 @@ from journal.net.wire.due_notices_server import LEASE_MS
 from journal.net.wire.line import parse_line
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
+from tests.net.server.asking import pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import TIMEOUT_S, Wire
 
@@ -132,7 +133,7 @@ def test_who_listens_is_told_whatever_becomes_of_what_is_pushed(
         raise journal.StoreFull("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pages._p.log, "append", full)
+        patch.setattr(pipeline_of(pages).log, "append", full)
         clock.advance(1000)
         assert ear.hear()[1]["due"] == "1"
     assert client.pushed()[0][0] == "a"
@@ -245,9 +246,9 @@ def test_who_wants_no_more_or_is_gone_costs_nothing(
     listen(other, ear)
     assert client.call("UNLISTEN", listener=number) is True
     assert client.call("UNLISTEN", listener=number) is False
-    assert len(pages._p.due.bells) == 1
+    assert len(pipeline_of(pages).due.bells) == 1
     other.close()
-    while pages._p.due.bells:
+    while pipeline_of(pages).due.bells:
         client.call("PING")
     pages.put("a")
     assert not ear.has_heard(client)

@@ -152,7 +152,7 @@ def test_requests_in_flight_are_bounded(
 ) -> None:
     """More are not read until some are answered; then all of them are."""
     may_end = threading.Event()
-    monkeypatch.setitem(handlers.SLOW, "COUNT", lambda *_: may_end.wait(TIMEOUT_S))
+    monkeypatch.setitem(handlers.HANDLERS, "COUNT", lambda *_: may_end.wait(TIMEOUT_S))
     with serve(store, Limits(in_flight_max=4)) as server:
         eager, good = connect(server.addresses[1]), connect(server.addresses[0])
         encode = Encoder(1 << 20)

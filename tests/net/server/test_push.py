@@ -10,10 +10,11 @@ import journal
 from journal.errors import NotFound
 from journal.net.server import due_notices, push
 from journal.net.server.push import SILENT_MAX
-from journal.net.server.verbs import served_journal
-from journal.net.server.verbs.handlers import SLOW, served_of
+from journal.net.server.verbs.oversize import Large
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.limits import Limits
 from journal.testing import ManualClock
+from tests.net.server.asking import engine_of, pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import Wire
 
@@ -205,7 +206,7 @@ def test_leases_wait_for_the_disk_as_claims_do(tmp_path: Any) -> None:
             subscribe(client, 3)
             pages.put_many([journal.Put(f"k{n}") for n in range(3)])
             items = client.pushed(3)
-            assert pages._p.log.synced == pages._p.log.next_offset - 1
+            assert pipeline_of(pages).log.synced == pipeline_of(pages).log.next_offset - 1
             for item in items:
                 client.call("DONE", "pages", token=item[TOKEN])
 
@@ -257,12 +258,12 @@ def test_who_subscribes_in_the_moment_of_a_drop_is_refused(
 ) -> None:
     """It found the journal that is no more; who is subscribed to the next one of that name does not notice."""
     client, late = connect(), connect()
-    old = served_of(store, store.journal("mail").name)
+    old = served_of(engine_of(store), store.journal("mail").name)
     store.drop("mail")
     mail = store.journal("mail")
     client.call("SUBSCRIBE", "mail", consumer="w", credit=5)
     monkeypatch.setattr(push, "served_of", lambda *_: old)
-    monkeypatch.setitem(SLOW, "LEASES", lambda *_: {"leases": [], "after": None})
+    monkeypatch.setattr(push, "own_leases", lambda *_: [])
     with pytest.raises(NotFound, match="was dropped"):
         late.call("SUBSCRIBE", "mail", consumer="w", credit=5)
     mail.put("a")
@@ -303,9 +304,9 @@ def test_an_entry_that_fits_into_no_frame_stands_in_nobodys_way(
     assert keys(client.pushed()) == ["k3"]
     (flag,) = store.flags()
     assert (flag.name, flag.count) == ("too_large", 1) and "'big'" in flag.message
-    end = pages._p.log.next_offset
+    end = pipeline_of(pages).log.next_offset
     client.call("PING")
-    assert pages._p.log.next_offset == end  # nothing is claimed and given back meanwhile
+    assert pipeline_of(pages).log.next_offset == end  # nothing is claimed and given back meanwhile
     big = pages.claim(consumer="host")
     assert big is not None and big.key == "big"
     big.done()
@@ -315,7 +316,7 @@ def test_what_cannot_be_sent_is_given_back(
     connect: Connect, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However that came about: who claims is told, and no lease is left."""
-    monkeypatch.setattr(served_journal, "_lease_bytes", lambda row: 1)
+    monkeypatch.setattr(Large, "size", lambda *_: 1)
     pages.put_many([journal.Put(f"k{n}", b"x" * 500_000) for n in range(3)])
     client = connect()
     with pytest.raises(journal.Invalid, match="more than one frame"):
@@ -334,17 +335,17 @@ def test_a_full_disk_is_waited_out(
     monkeypatch.setattr(due_notices, "RETRY_S", 0.01)
     client = connect()
     subscribe(client, 5)
-    real = pages._p.log.append
+    real = pipeline_of(pages).log.append
 
     def full(*_: Any) -> int:
         raise journal.StoreFull("no space left")
 
     pages.put("a", delay="1s")
-    monkeypatch.setattr(pages._p.log, "append", full)
+    monkeypatch.setattr(pipeline_of(pages).log, "append", full)
     clock.advance(1000)
     client.call("PING")
     assert not client.seen
-    monkeypatch.setattr(pages._p.log, "append", real)
+    monkeypatch.setattr(pipeline_of(pages).log, "append", real)
     assert keys(client.pushed()) == ["a"]
 
 

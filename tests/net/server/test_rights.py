@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.server.verbs.handlers import served_of
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import Grant
-from tests.net.server.asking import ask, grant, pack, whole
+from tests.net.server.asking import ask, engine_of, grant, pack, whole
 
 PRODUCER = grant("us", "produce", names="us-*")
 CONSUMER = grant("c", "consume", names="c-*")
@@ -86,7 +86,7 @@ def test_many_identities(store: journal.Store, pages: journal.Journal, monkeypat
         else:
             with pytest.raises(journal.AccessDenied):
                 ask(store, "EXTEND", by=by, token=lease.token)
-    assert len(served_of(store, "pages")._guarded) <= 3
+    assert len(served_of(engine_of(store), "pages")._callers) <= 3
 
 
 READABLE = [

@@ -238,7 +238,7 @@ CASES: list[Case] = [
         "EXTEND",
         {"token": TOKEN + 1, "lease": 70_000},
         lambda value: (value["deadline"], value["version"]),
-        lambda j: j._extend(TOKEN + 1, 70_000),
+        lambda j: j.extended(TOKEN + 1, 70_000),
     ),
     ("EXTEND", {"token": TOKEN + 1}, lambda value: value["deadline"], lambda j: j.extend(TOKEN + 1)),
     ("EXTEND", {"token": 7}, same, lambda j: j.extend(7)),

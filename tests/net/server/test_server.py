@@ -24,6 +24,7 @@ from journal.net.wire.frames import Decoder, Failure
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
 from tests.engine.helpers import Failing
+from tests.net.server.asking import pipeline_of
 from tests.net.server.conftest import Connect
 from tests.net.server.wire import Wire, dial
 
@@ -82,7 +83,7 @@ def test_a_request_that_takes_long_holds_up_its_own_connection_alone(
         assert may_end.wait(100)
         return 7
 
-    monkeypatch.setitem(handlers.SLOW, "COUNT", count)
+    monkeypatch.setitem(handlers.HANDLERS, "COUNT", count)
     slow, other = connect(), connect()
     counting = slow.send("COUNT", "pages")
     assert began.wait(100)
@@ -108,7 +109,7 @@ def test_many_clients_share_a_sync(connect: Connect, pages: journal.Journal, mon
     monkeypatch.setattr(os, "fdatasync", slowly)
     first = clients[0].send("PUT", "pages", {"key": "0", "data": DATA, "durability": "full"})
     assert under_way.wait(100)
-    before = pages._p.commit.syncs
+    before = pipeline_of(pages).commit.syncs
     numbers = [
         client.send("PUT", "pages", {"key": str(n), "data": DATA, "durability": "full"})
         for n, client in enumerate(clients[1:], 1)
@@ -120,7 +121,7 @@ def test_many_clients_share_a_sync(connect: Connect, pages: journal.Journal, mon
     may_end.set()
     assert clients[0].answer(first)[0] == "inserted"
     assert [client.answer(number)[0] for client, number in zip(clients[1:], numbers, strict=True)] == ["inserted"] * 7
-    assert pages._p.commit.syncs - before <= 2
+    assert pipeline_of(pages).commit.syncs - before <= 2
 
 
 def test_nothing_is_acknowledged_after_a_sync_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +148,7 @@ def test_an_unforeseen_error_is_logged_and_answered(
     def broken(*_: object) -> None:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setitem(handlers.FAST, "GET", broken)
+    monkeypatch.setitem(handlers.HANDLERS, "GET", broken)
     client = connect()
     with pytest.raises(journal.RemoteError, match="RuntimeError") as caught:
         client.call("GET", "pages", key="a")
@@ -338,7 +339,7 @@ def test_a_stop_finishes_what_is_in_flight(
         assert may_end.wait(100)
         return 7
 
-    monkeypatch.setitem(handlers.SLOW, "COUNT", count)
+    monkeypatch.setitem(handlers.HANDLERS, "COUNT", count)
     server = store.serve()
     client = connect(server.addresses[0])
     counting = client.send("COUNT", "pages")
@@ -360,7 +361,7 @@ def test_a_stop_ends_in_time_whatever_is_in_flight(
 ) -> None:
     """Who was not answered finds its connection closed."""
     may_end = threading.Event()
-    monkeypatch.setitem(handlers.SLOW, "COUNT", lambda *_: may_end.wait(20))
+    monkeypatch.setitem(handlers.HANDLERS, "COUNT", lambda *_: may_end.wait(20))
     server = store.serve()
     client = connect(server.addresses[0])
     client.send("COUNT", "pages")

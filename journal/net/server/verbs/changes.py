@@ -16,7 +16,7 @@ from typing import Any
 from journal.core.limits import LIST_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
-from journal.engine.read.feeds import Following
+from journal.engine.backend import EngineLog
 from journal.net.server.verbs.open_feed import event_bytes
 from journal.net.server.verbs.pages import too_large
 from journal.net.server.verbs.served_journal import Served
@@ -48,17 +48,17 @@ def changes(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     return reply
 
 
-def _taken(journal: Following, after: Cursor, until: Cursor) -> Iterator[Event] | None:
+def _taken(journal: EngineLog, after: Cursor, until: Cursor) -> Iterator[Event] | None:
     with _lock:
-        kept: dict[tuple[Cursor, Cursor], Iterator[Event]] | None = journal._given
+        kept: dict[tuple[Cursor, Cursor], Iterator[Event]] | None = journal.given
         return None if kept is None else kept.pop((after, until), None)
 
 
-def _keep(journal: Following, after: Cursor, until: Cursor, events: Iterator[Event]) -> None:
+def _keep(journal: EngineLog, after: Cursor, until: Cursor, events: Iterator[Event]) -> None:
     with _lock:
-        if journal._given is None:
-            journal._given = {}
-        kept: dict[tuple[Cursor, Cursor], Iterator[Event]] = journal._given
+        if journal.given is None:
+            journal.given = {}
+        kept: dict[tuple[Cursor, Cursor], Iterator[Event]] = journal.given
         kept[after, until] = events
         while len(kept) > GIVEN_MAX:
             del kept[next(iter(kept))]

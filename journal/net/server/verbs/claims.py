@@ -12,48 +12,50 @@ C3  Leases that were not delivered are given back at once.
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from typing import Any
 
 from journal.core.buckets import Range
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.core.quoting import shown, told
+from journal.core.requests.consume import ClaimKeyRequest, ReleaseRequest
+from journal.core.requests.types import range_of
 from journal.engine.arguments import part_of
-from journal.engine.journal import Journal
+from journal.engine.backend import EngineJournal
 from journal.engine.state.order import Order
 from journal.engine.state.range_orders import Ranges
 from journal.engine.work.outlook import due_now
-from journal.engine.work.range_claim import index, is_indexed
 from journal.errors import Invalid, JournalError, LeaseLost
-from journal.net.server.verbs.frame_sizes import lease_bytes, text_bytes
-from journal.net.server.verbs.puts import fitted, puts_of, with_refused
-from journal.net.server.verbs.served_journal import Served, Wired
+from journal.net.server.verbs.frame_sizes import fitted, lease_bytes, lease_columns, text_bytes
+from journal.net.server.verbs.puts import puts_of, with_refused
+from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
-from journal.net.wire.values import result_to
+from journal.net.wire.values import group_to, result_to
 
 log = logging.getLogger("journal.daemon")
 
 
 class TakesLong(Exception):
-    """A fast command that takes long this once; nothing was done. Its slow form does it."""
+    """A fast command that takes long this once, since these buckets have no index yet; nothing was done."""
+
+    def __init__(self, buckets: Range) -> None:
+        super().__init__(buckets)
+        self.buckets = buckets
 
 
 def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CLAIM."""
     get = given.get
-    wired = served.wired
-    if wired.large.is_ahead:
+    if served.large.is_ahead:
         return _claim_behind(served, given, grant)
     buckets = get("buckets")
     if buckets is not None:
         buckets = _indexed(served, buckets)
-    lease: Any = wired.claim(
-        consumer=get("consumer") or "", lease=get("lease"), durability=get("durability"), buckets=buckets
-    )
-    if lease is None:
+    taken = served.journal.claims.one(get("consumer") or "", get("lease"), get("durability"), buckets)
+    if taken is None:
         return {"lease": None, "next_due": next_due(served, buckets)}
+    lease = lease_columns(*taken)
     if len(lease[1]) > served.data_max and lease_bytes(lease) + CONSUMER_BYTES_MAX - text_bytes(lease[8]) > served.room:
-        give_back(wired, [lease])
+        give_back(served.journal, [lease])
         return _claim_behind(served, given, grant)
     return {"lease": lease, "next_due": None}
 
@@ -68,55 +70,30 @@ def _claim_behind(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CLAIM_MANY."""
     get = given.get
-    wired = served.wired
     buckets = get("buckets")
     if buckets is not None:
         buckets = _indexed(served, buckets)
-    leases: list[Any] = wired.claim_many(
-        given["n"], consumer=get("consumer") or "", lease=get("lease"), durability=get("durability"), buckets=buckets
+    taken = served.journal.claims.many(
+        given["n"], get("consumer") or "", get("lease"), get("durability"), buckets, served.large
     )
-    wired.large.tell(served.journal)
-    if not leases:
+    served.large.tell(served.journal)
+    if not taken:
         return {"leases": [], "next_due": next_due(served, buckets)}
-    return {"leases": leases, "next_due": None}
-
-
-def claim_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """CLAIM of buckets that have no index yet, or of a journal that was not open yet."""
-    _index(served, given)
-    return claim(served, given, grant)
-
-
-def claim_many_slowly(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """CLAIM_MANY of buckets that have no index yet, or of a journal that was not open yet."""
-    _index(served, given)
-    return claim_many(served, given, grant)
-
-
-def _index(served: Served, given: dict[str, Any]) -> None:
-    buckets = given.get("buckets")
-    if buckets is not None:
-        index(served.journal, range_of(buckets))
-
-
-@lru_cache(maxsize=4096)
-def range_of(buckets: str) -> Range:
-    """The range that a text means; the same object each time, which the engine recognises."""
-    return Range.parse(buckets)
+    return {"leases": [lease_columns(*each) for each in taken], "next_due": None}
 
 
 def _indexed(served: Served, buckets: str) -> Range:
     """The range, when a claim by it can go ahead at once."""
     part = range_of(buckets)
-    if not is_indexed(served.journal) and part_of(part, served.p.settings) is not None:
-        raise TakesLong
+    if not served.journal.claims.is_indexed and part_of(part, served.p.settings) is not None:
+        raise TakesLong(part)
     return part
 
 
 def next_due(served: Served, part: Range | None = None) -> int | None:
     """A date before which nothing falls due (C1)."""
     p = served.p
-    if served.wired.large.is_ahead:  # they are due, and no claim over the wire gets them
+    if served.large.is_ahead:  # they are due, and no claim over the wire gets them
         with p.lock:
             return due_now(p, p.enter(), 1)[1]
     with p.lock:
@@ -129,9 +106,9 @@ def next_due(served: Served, part: Range | None = None) -> int | None:
         return now if order is None else order.next_due(now)
 
 
-def _given_back(wired: Wired, lease: list[Any], room: int) -> Invalid:
+def _given_back(journal: EngineJournal, lease: list[Any], room: int) -> Invalid:
     """The reason why an entry cannot be handed out; its lease has ended (C2)."""
-    wired.release(lease[5])
+    journal.call(ReleaseRequest(token=lease[5]))
     return Invalid(
         f"the next entry, {shown(lease[0])}, has {len(lease[1])} bytes of data, and a frame has room for {room}: claim it "
         "in the process that has the store, or let the daemon have larger frames (frame_bytes_max)"
@@ -146,11 +123,11 @@ def lent_by(command: str, result: Any) -> list[Any]:
     return [] if lease is None else [lease]
 
 
-def give_back(journal: Journal, leases: list[Any]) -> None:
+def give_back(journal: EngineJournal, leases: list[Any]) -> None:
     """End leases that were not delivered; their entries wait where they were."""
     for lease in leases:
         try:
-            journal.release(lease[5], durability="interval")
+            journal.call(ReleaseRequest(token=lease[5], durability="interval"))
         except LeaseLost:
             continue  # it is free already
         except JournalError as e:  # it will be when its time is over
@@ -159,38 +136,34 @@ def give_back(journal: Journal, leases: list[Any]) -> None:
 
 def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CLAIM_KEY."""
-    get = given.get
-    lease: Any = served.wired.claim_key(
-        given["key"],
-        version=get("version"),
-        consumer=get("consumer") or "",
-        lease=get("lease"),
-        durability=get("durability"),
-    )
+    lease = lease_columns(*served.journal.call(ClaimKeyRequest.command.from_wire(given)))
     if len(lease[1]) > served.data_max and lease_bytes(lease) > served.room:
-        raise _given_back(served.wired, lease, served.room)
+        raise _given_back(served.journal, lease, served.room)
     return lease
 
 
 def done(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """DONE."""
+    finishes, durability = served.journal.finishes, given.get("durability")
     if given.get("next") is None:
-        served.as_(grant).done(given["token"], durability=given.get("durability"))
+        finishes.one(given["token"], durability, served.caller(grant))
         return None
     puts, refused = puts_of(served, [given["next"]])
     if refused:
         raise refused[0]
-    result = served.as_(grant).done(given["token"], next=puts[0], durability=given.get("durability"))
+    (result,) = finishes.many([given["token"]], [*puts], durability, served.caller(grant))
+    if isinstance(result, JournalError):
+        raise result
     assert result is not None
     return result_to(result)
 
 
 def done_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """DONE_MANY."""
-    journal, tokens, nexts = served.as_(grant), given["tokens"], given.get("nexts")
+    finishes, caller, tokens, nexts = served.journal.finishes, served.caller(grant), given["tokens"], given.get("nexts")
     durability = given.get("durability")
     if nexts is None:
-        return fitted(journal.done_many(tokens, durability=durability), served.room)
+        return fitted(group_to(finishes.many(tokens, None, durability, caller)), served.room)
     if len(nexts) != len(tokens):
         raise Invalid(f"nexts has {len(nexts)} items for {len(tokens)} tokens: give a put or null for each")
     places = [place for place, item in enumerate(nexts) if item is not None]
@@ -198,36 +171,12 @@ def done_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     refused = {places[i]: error for i, error in wrong.items()}
     following = dict(zip([place for place in places if place not in refused], puts, strict=True))
     kept = [place for place in range(len(tokens)) if place not in refused]
-    results = journal.done_many(
-        [tokens[place] for place in kept], next=[following.get(place) for place in kept], durability=durability
+    results = finishes.many(
+        [tokens[place] for place in kept], [following.get(place) for place in kept], durability, caller
     )
-    return fitted(with_refused(refused, results), served.room)
-
-
-def extend(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """EXTEND."""
-    deadline, version = served.as_(grant)._extend(given["token"], given.get("lease"))
-    return {"deadline": deadline, "version": version}
-
-
-def release(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """RELEASE."""
-    get = given.get
-    served.as_(grant).release(
-        given["token"],
-        delay=get("delay"),
-        process_date=get("process_date"),
-        priority=get("priority"),
-        failed=get("failed") or False,
-        durability=get("durability"),
-    )
-
-
-def bury(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """BURY."""
-    served.as_(grant).bury(given["token"], given.get("reason") or "", durability=given.get("durability"))
+    return fitted(group_to(with_refused(refused, results)), served.room)
 
 
 def lease(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """LEASE."""
-    return served.as_(grant).lease(given["token"])
+    return lease_columns(*served.journal.claims.of_token(given["token"], served.caller(grant)))

@@ -1,10 +1,12 @@
 """
 The commands of the daemon, and what does each of them.
 
-H1  A fast one does a bounded amount of work and waits for nothing but locks that are held for a moment: it is run on the daemon's own
-    thread. What it must wait for on the disk is collected there (journal.engine.log.deferred_syncs).
-H2  A slow one may read much, or wait for the keeper: it is run on a thread apart.
-H3  A fast one that would take long this once says so (TakesLong) before it has done anything; its slow form does it then.
+H1  Most commands of a journal come to a request of the engine (Command.from_wire), and its result is encoded by what the command
+    declares as its reply. SPECIAL has those that need more: parts of lists, rights, room, or fewer steps.
+H2  A command that is slow (Command.is_slow) may read much, or wait for the keeper: it is run on a thread apart. Any other does a bounded
+    amount of work and waits for nothing but locks that are held for a moment: it is run on the daemon's own thread. What it must wait for
+    on the disk is collected there (journal.engine.log.deferred_syncs).
+H3  One that would take long this once says so (TakesLong) before it has done anything; `make_slowly` does it then.
 """
 
 from __future__ import annotations
@@ -12,90 +14,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.engine.store import Store
-from journal.net.server.verbs import changes, claims, lists, loads, operations, puts, queries
+from journal.core.requests.registry import COMMANDS
+from journal.core.requests.request import Command, Scope
+from journal.engine.store import EngineStore
+from journal.net.server.verbs import changes, claims, lists, operations, puts, queries
 from journal.net.server.verbs.claims import TakesLong
-from journal.net.server.verbs.served_journal import Served, known, served_of
+from journal.net.server.verbs.frame_sizes import CUTS
+from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
-
-__all__ = [
-    "FAST", "NAMED_SLOW", "SLOW", "STORE_FAST", "STORE_SLOW", "Handler", "NamedHandler", "Served", "StoreHandler", "TakesLong",
-    "known", "served_of",
-]  # fmt: skip
+from journal.net.wire.values import ENCODERS
 
 Handler = Callable[[Served, dict[str, Any], Grant], Any]
 """From a journal, the parameters as journal.net has checked them, and the caller's grant to the value of the reply."""
-StoreHandler = Callable[[Store, dict[str, Any], Grant], Any]
-
-NamedHandler = Callable[[Store, str, dict[str, Any], Grant], Any]
+StoreHandler = Callable[[EngineStore, dict[str, Any], Grant], Any]
+NamedHandler = Callable[[EngineStore, str, dict[str, Any], Grant], Any]
 """Of a store and the name of a journal, which may not exist yet, or not any more."""
 
-FAST: dict[str, Handler] = {
+SPECIAL: dict[str, Handler] = {
     "PUT": puts.put,
     "PUT_MANY": puts.put_many,
     "CREATE": puts.create,
     "CREATE_MANY": puts.create_many,
-    "MOVE": puts.move,
-    "MOVE_MANY": puts.move_many,
-    "DELETE": puts.delete,
-    "DELETE_MANY": puts.delete_many,
     "CLAIM": claims.claim,
     "CLAIM_MANY": claims.claim_many,
     "CLAIM_KEY": claims.claim_key,
     "DONE": claims.done,
     "DONE_MANY": claims.done_many,
-    "EXTEND": claims.extend,
-    "RELEASE": claims.release,
-    "BURY": claims.bury,
     "LEASE": claims.lease,
+    "LEASES": lists.leases,
     "GET": queries.get,
     "GET_MANY": queries.get_many,
-    "SETTINGS": queries.settings,
-    "DISTANCE": queries.distance,
-    "SHIFT": queries.shift,
-    "LAG": queries.lag,
-    "OLDEST_CURSOR": queries.oldest_cursor,
-    "DURABLE_CURSOR": queries.durable_cursor,
-    "WAIT_DURABLE": queries.wait_durable,
-    "RAISE_FLAG": operations.raise_flag,
-    "PAUSE": operations.pause,
-    "RESUME": operations.resume,
-    "RETRY": operations.retry,
-    "RETRY_MANY": operations.retry_many,
-    "DISCARD": operations.discard,
-}
-SLOW: dict[str, Handler] = {
-    "CLAIM": claims.claim_slowly,
-    "CLAIM_MANY": claims.claim_many_slowly,
-    "LOAD_BEGIN": loads.begin,
-    "LOAD_PART": loads.part,
-    "LOAD_COMMIT": loads.commit,
-    "LOAD_ABORT": loads.abort,
-    "LEASES": lists.leases,
     "ENTRIES_OF": queries.entries_of,
-    "COUNT_OF": queries.count_of,
     "SELECT": queries.select,
     "SCAN": queries.scan,
-    "COUNT": queries.count,
-    "FORECAST": queries.forecast,
-    "STATISTICS": queries.statistics,
-    "GENERATIONS": queries.generations,
     "CHANGES": changes.changes,
     "FEEDS": lists.feeds,
-    "FEED_REMOVE": operations.feed_remove,
-    "FEED_MARK": operations.feed_mark,
-    "FEED_SKIP": operations.feed_skip,
     "OWNERS": lists.owners,
     "BURIED": lists.buried,
-    "ROTATE": operations.rotate,
-    "COMPACT": operations.compact,
 }
-NAMED_SLOW: dict[str, NamedHandler] = {
+NAMED: dict[str, NamedHandler] = {
     "DECLARE": operations.declare,
     "DROP": operations.drop,
 }
-STORE_FAST: dict[str, StoreHandler] = {}
-STORE_SLOW: dict[str, StoreHandler] = {
+STORE: dict[str, StoreHandler] = {
     "JOURNALS": lists.journals,
     "MERGED": operations.merged,
     "FLAGS": operations.flags,
@@ -104,3 +65,36 @@ STORE_SLOW: dict[str, StoreHandler] = {
     "CHECKPOINT": operations.checkpoint,
     "CHECK": operations.check,
 }
+
+
+def _usual(command: Command) -> Handler:
+    """What does a command that needs nothing special (H1)."""
+    encode, cut = ENCODERS[command.reply], CUTS.get(command.reply)
+
+    def handle(served: Served, given: dict[str, Any], grant: Grant) -> Any:
+        wire = encode(served.journal.call(command.from_wire(given), served.caller(grant)))
+        return wire if cut is None else cut(wire, served.room)
+
+    return handle
+
+
+ELSEWHERE = frozenset({
+    "SUBSCRIBE", "UNSUBSCRIBE", "FEED_OPEN", "FEED_NEXT", "FEED_ACK", "FEED_FAIL", "FEED_CLOSE",
+    "SNAPSHOT_OPEN", "SNAPSHOT_SPLIT", "SNAPSHOT_READ", "SNAPSHOT_CLOSE",
+})  # fmt: skip
+"""Commands of a journal that belong to a connection or to the daemon itself, and are done where these are."""
+HANDLERS: dict[str, Handler] = {
+    name: SPECIAL.get(name) or _usual(command)
+    for name, command in COMMANDS.items()
+    if command.scope is Scope.JOURNAL and name not in NAMED.keys() | ELSEWHERE
+}
+"""The commands of a journal that is open."""
+
+
+def make_slowly(handler: Handler, served: Served, given: dict[str, Any], grant: Grant) -> Any:
+    """On a thread that may wait: what a command comes to (H3)."""
+    try:
+        return handler(served, given, grant)
+    except TakesLong as e:
+        served.journal.claims.index(e.buckets)
+        return handler(served, given, grant)

@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 from journal.core.entry.keys import BEHIND_ALL, owner_key
 from journal.core.limits import OWNER_BYTES_MAX
 from journal.core.quoting import shown
+from journal.core.requests.follow import FeedsRequest
 from journal.core.requests.request import Role
-from journal.engine.read.burials import walk, which_of
-from journal.engine.store import Store
+from journal.engine.read.burials import Which, walk
+from journal.engine.read.queries import owners_from
+from journal.engine.store import EngineStore
 from journal.errors import AccessDenied, Invalid
 from journal.net.server.verbs.frame_sizes import (
     BURIED_BYTES,
@@ -50,18 +52,31 @@ def leases(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     return _walk(served, given, "leases", tokens, _lease)
 
 
+def own_leases(served: Served, consumer: str, grant: Grant) -> list[Any]:
+    """All leases of a consumer."""
+    own: list[Any] = []
+    asked: dict[str, Any] = {"consumer": consumer}
+    while True:
+        page = leases(served, asked, grant)
+        own += page["leases"]
+        if page["after"] is None:
+            return own
+        asked["after"] = page["after"]
+
+
 def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
     state = served.p.state
     held = state.leases.by_token.get(token)
     if held is None:
         return None
-    lease = lease_columns(served.wired, held, state.entry(held.primary))
+    row = state.entry(held.primary)
+    lease = lease_columns(held, row.data, row.insertion)
     return lease, lease_bytes(lease), held.key
 
 
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """BURIED."""
-    which = which_of(given.get("prefix"), given.get("reason"))
+    which = Which(given.get("prefix"), given.get("reason"))
     page = Page(served.room, given.get("limit"))
     for place, row in walk(served.p, _after(given)):
         if which.has(row):
@@ -97,7 +112,7 @@ def feeds(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """FEEDS."""
     after = _after(given)
     page = Page(served.room, given.get("limit"))
-    for view in served.journal.feeds():
+    for view in served.journal.call(FeedsRequest()):
         name = view.name.encode()
         if name > after and not page.add(feed_to(view), FEED_BYTES + len(name), name, view.name):
             return page.reply("feeds")
@@ -113,7 +128,7 @@ def owners(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     start: bytes | None = owner_key(after, BEHIND_ALL) if after else b""
     owner, count = "", 0
     while start is not None:
-        found, start = served.journal._owners(start)
+        found, start = owners_from(served.p, start)
         for name, more in found:
             if name == owner:
                 count += more
@@ -131,7 +146,7 @@ def _add_owner(page: Page, owner: str, count: int) -> bool:
     return page.add([owner, count], OWNER_BYTES + len(name), name, owner)
 
 
-def journals(store: Store, given: dict[str, Any], grant: Grant) -> Any:
+def journals(store: EngineStore, given: dict[str, Any], grant: Grant) -> Any:
     """JOURNALS."""
     after = _after(given)
     page = Page(room_of(store), given.get("limit"))

@@ -14,11 +14,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from journal.api.backend import FeedOptions
+from journal.core.log.acks import UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
-from journal.engine.feed.feed import UNACKED_MAX
+from journal.engine.feed.consumers import FLUSH_MS
 from journal.engine.feed.poll import PolledFeed
-from journal.errors import JournalError, Unacknowledged
+from journal.errors import Invalid, JournalError, Unacknowledged
 from journal.net.server.verbs.frame_sizes import text_bytes
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
@@ -28,7 +30,6 @@ log = logging.getLogger("journal.daemon")
 
 EVENT_BYTES = 160
 """What the columns of fixed width and the heads of all take at most."""
-FLUSH = "1s"
 
 
 def event_bytes(event: Event) -> int:
@@ -47,14 +48,19 @@ class OpenFeed:
         get = given.get
         start = get("start")
         is_live, unacked_max, flush = get("live"), get("unacked_max"), get("flush")
-        feed = served.journal.feed(
-            consumer=get("consumer"),
-            start="BEGIN" if start is None else start if type(start) is str else Cursor(*start),
+        is_copy, consumer = get("copy") or False, get("consumer")
+        if is_copy and (consumer is None or start not in (None, "BEGIN")):
+            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
+        options = FeedOptions(
+            consumer,
+            "BEGIN" if start is None else start if type(start) is str else Cursor(*start),
             live=True if is_live is None else is_live,
-            copy=get("copy") or False,
-            flush=FLUSH if flush is None else flush,
+            copy=is_copy,
+            flush_ms=FLUSH_MS if flush is None else flush,
             unacked_max=UNACKED_MAX if unacked_max is None else unacked_max,
+            wait_acks=False,
         )
+        feed = served.journal.feed(options)
         self._room = served.room
         self._callback: Callable[[], None] = lambda: None
         self._is_held = False

@@ -1,5 +1,5 @@
 """
-The commands of producers: parameters as journal.net has checked them in, columns of the wire out.
+The commands of producers that put data: parameters as journal.net has checked them in, columns of the wire out.
 
 Whether the identity may act under an owner's name was checked with the parameters.
 
@@ -11,25 +11,19 @@ P4  The error of one item of a group is in the reply, in the item's place, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from journal.core.entry import priority as priorities
 from journal.core.quoting import shown
-from journal.core.values import Delete, Move, Put, PutOptions, PutResult
-from journal.errors import Invalid, JournalError
+from journal.core.requests.produce import CreateRequest, PutRequest, put_from
+from journal.core.values import Put
+from journal.errors import Invalid
+from journal.net.server.verbs.frame_sizes import fitted
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
-from journal.net.wire.error_codes import MESSAGE_BYTES_MAX
-from journal.net.wire.values import error_to, result_to
+from journal.net.wire.values import group_to, result_to
 
 _DEFAULT = priorities.DEFAULT
-ERROR_BYTES = 60
-RESULT_BYTES = 48
-"""What an error without its message, and what a result takes in a frame, at most."""
-_OPTIONS = PutOptions._fields
-_USUAL = [None] * len(_OPTIONS)
-_MOVE = ("process_date", "delay", "priority", "owner", "version")
 
 
 def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
@@ -37,65 +31,39 @@ def put(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     data = given["data"]
     if len(data) > served.data_max:
         raise _too_large(served, given)
-    if len(given) == 2 and "key" in given:  # the usual put
-        outcome, cursor, *rest = served.wired.put(given["key"], data)
+    puts = served.journal.puts
+    if len(given) == 2 and type(key := given.get("key")) is str and key.isascii():  # the usual put
+        outcome, cursor, *rest = puts.usual(key, data, _DEFAULT, None, served.everyone)
         return [outcome, [*cursor], *rest]
-    get = given.get
-    priority = get("priority")
-    outcome, cursor, version, process_date, priority = served.wired.put(
-        get("key"),
-        data,
-        priority=_DEFAULT if priority is None else priority,
-        process_date=get("process_date"),
-        delay=get("delay"),
-        expiration=get("expiration"),
-        insertion_date=get("insertion_date"),
-        owner=get("owner"),
-        version=get("version"),
-        durability=get("durability"),
-    )
-    return [outcome, [*cursor], version, process_date, priority]
+    asked: Any = PutRequest.command.from_wire(given)
+    return result_to(puts.any(asked, served.everyone))
 
 
 def create(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CREATE."""
-    data = given["data"]
-    if len(data) > served.data_max:
+    if len(given["data"]) > served.data_max:
         raise _too_large(served, given)
-    get = given.get
-    priority = get("priority")
-    return result_to(
-        served.wired.create(
-            get("key"),
-            data,
-            priority=_DEFAULT if priority is None else priority,
-            process_date=get("process_date"),
-            delay=get("delay"),
-            expiration=get("expiration"),
-            insertion_date=get("insertion_date"),
-            owner=get("owner"),
-            is_repeatable=get("is_repeatable") or False,
-            durability=get("durability"),
-        )
-    )
+    return result_to(served.journal.call(CreateRequest.command.from_wire(given), served.everyone))
 
 
 def put_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """PUT_MANY."""
     puts, refused = puts_of(served, given["puts"])
-    results = served.wired.put_many(puts, durability=given.get("durability"))
-    return fitted(with_refused(refused, results), served.room)
+    results = served.journal.put_many(puts, given.get("durability"), caller=served.everyone)
+    return fitted(group_to(with_refused(refused, results)), served.room)
 
 
 def create_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CREATE_MANY."""
     puts, refused = puts_of(served, given["puts"])
-    results = served.wired.create_many(
+    results = served.journal.put_many(
         puts,
+        given.get("durability"),
+        is_create=True,
         is_repeatable=given.get("is_repeatable") or False,
-        durability=given.get("durability"),
+        caller=served.everyone,
     )
-    return fitted(with_refused(refused, results), served.room)
+    return fitted(group_to(with_refused(refused, results)), served.room)
 
 
 def puts_of(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dict[int, Invalid]]:
@@ -105,14 +73,8 @@ def puts_of(served: Served, items: list[dict[str, Any]]) -> tuple[list[Put], dic
     for place, item in enumerate(items):
         if len(item["data"]) > served.data_max:
             refused[place] = _too_large(served, item)
-            continue
-        priority = item.get("priority")
-        put = Put(item.get("key"), item["data"], priority=_DEFAULT if priority is None else priority)
-        if len(item) > 2:
-            options = [item.get(name) for name in _OPTIONS]
-            if options != _USUAL:
-                put.options = PutOptions(*options)
-        puts.append(put)
+        else:
+            puts.append(put_from(item))
     return puts, refused
 
 
@@ -121,50 +83,6 @@ def with_refused(refused: dict[int, Invalid], results: list[Any]) -> list[Any]:
     for place, error in refused.items():
         results.insert(place, error)
     return results
-
-
-def move(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """MOVE."""
-    return result_to(
-        served.wired.move(given["key"], durability=given.get("durability"), **{name: given.get(name) for name in _MOVE})
-    )
-
-
-def move_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """MOVE_MANY."""
-    moves = [Move(item["key"], **{name: item.get(name) for name in _MOVE}) for item in given["moves"]]
-    return fitted(served.wired.move_many(moves, durability=given.get("durability")), served.room)
-
-
-def delete(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """DELETE."""
-    get = given.get
-    return served.wired.delete(given["key"], owner=get("owner"), version=get("version"), durability=get("durability"))
-
-
-def delete_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """DELETE_MANY."""
-    deletes = [Delete(item["key"], owner=item.get("owner"), version=item.get("version")) for item in given["deletes"]]
-    return fitted(served.wired.delete_many(deletes, durability=given.get("durability")), served.room)
-
-
-def fitted(results: Sequence[Any], room: int) -> list[Any]:
-    """What the items of a group came to; the messages of errors are cut where they would fill a frame (P3)."""
-    errors = sum(isinstance(result, JournalError) for result in results)
-    if not errors:
-        return [
-            [result[0], [*result[1]], *result[2:]] if isinstance(result, PutResult) else result for result in results
-        ]
-    wire = [
-        error_to(each) if isinstance(each, JournalError) else result_to(each) if isinstance(each, PutResult) else each
-        for each in results
-    ]
-    message = max(0, room - RESULT_BYTES * (len(results) - errors) - ERROR_BYTES * errors) // errors
-    if message < MESSAGE_BYTES_MAX:
-        for each in wire:
-            if type(each) is dict:
-                each["message"] = each["message"].encode()[:message].decode("utf-8", "ignore")
-    return wire
 
 
 def _too_large(served: Served, given: dict[str, Any]) -> Invalid:

@@ -8,10 +8,11 @@ import journal
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.net.server.verbs.claims import TakesLong, next_due
 from journal.net.server.verbs.frame_sizes import LEASE_BYTES
-from journal.net.server.verbs.handlers import FAST, served_of
+from journal.net.server.verbs.handlers import HANDLERS
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import EVERYTHING
 from journal.testing import ManualClock
-from tests.net.server.asking import FRAME, ask, pack
+from tests.net.server.asking import FRAME, ask, engine_of, pack, pipeline_of
 
 START = 1_700_000_000_000
 FRAME_ROOM = FRAME - 96
@@ -69,14 +70,14 @@ def test_a_claim_for_more_than_there_are_takes_what_fits(store: journal.Store, p
 def test_a_claim_of_many_small_ones_takes_them_all(store: journal.Store, pages: journal.Journal) -> None:
     """It asks the engine a few times, not for each: as many as a frame holds in three or four goes."""
     pages.put_many([journal.Put(f"{i}", b"x") for i in range(3000)])
-    served = served_of(store, "pages")
+    served = served_of(engine_of(store), "pages")
     takes = []
-    real = pages._p.state.take
-    pages._p.state.take = lambda *args: takes.append(args[1]) or real(*args)  # type: ignore[method-assign,func-returns-value]
+    real = pipeline_of(pages).state.take
+    pipeline_of(pages).state.take = lambda *args: takes.append(args[1]) or real(*args)  # type: ignore[method-assign,func-returns-value]
     try:
-        leases = FAST["CLAIM_MANY"](served, {"n": 2500, "consumer": ""}, EVERYTHING)["leases"]
+        leases = HANDLERS["CLAIM_MANY"](served, {"n": 2500, "consumer": ""}, EVERYTHING)["leases"]
     finally:
-        del pages._p.state.take
+        del pipeline_of(pages).state.take
     assert len(leases) == 2500 and len(takes) < 10
     leases = ask(store, "CLAIM_MANY", n=2500)["leases"]
     assert len(leases) == 500
@@ -122,9 +123,9 @@ def test_people_are_told_of_what_fits_into_no_frame(store: journal.Store, pages:
     (flag,) = store.flags()
     assert (flag.journal, flag.name, flag.count) == ("pages", "too_large", 1)
     assert "'large'" in flag.message and "--frame-bytes-max" in flag.message
-    end = pages._p.log.next_offset
+    end = pipeline_of(pages).log.next_offset
     assert ask(store, "CLAIM") == {"lease": None, "next_due": None}
-    assert pages._p.log.next_offset == end
+    assert pipeline_of(pages).log.next_offset == end
     pages.put("larger", b"x" * FRAME_ROOM, priority=1)
     assert ask(store, "CLAIM_MANY", n=5)["leases"] == []
     (flag,) = store.flags()
@@ -133,7 +134,7 @@ def test_people_are_told_of_what_fits_into_no_frame(store: journal.Store, pages:
 
 def test_the_largest_entry_that_fits_is_handed_out(store: journal.Store, pages: journal.Journal) -> None:
     """By a claim of one and of many alike, whoever claims."""
-    room = served_of(store, "pages").room - LEASE_BYTES - CONSUMER_BYTES_MAX - len("k") - len(pack(b"")) - 3
+    room = served_of(engine_of(store), "pages").room - LEASE_BYTES - CONSUMER_BYTES_MAX - len("k") - len(pack(b"")) - 3
     for command, given, of in (("CLAIM", {}, "lease"), ("CLAIM_MANY", {"n": 2}, "leases")):
         for consumer in ("", "c" * CONSUMER_BYTES_MAX):
             pages.put("k", b"x" * room)
@@ -150,13 +151,13 @@ def test_the_largest_entry_that_fits_is_handed_out(store: journal.Store, pages: 
 def test_the_first_claim_by_buckets_takes_long(store: journal.Store, pages: journal.Journal) -> None:
     """The index is made by a slow command, once; before that nothing is done on the daemon's own thread."""
     pages.put("a", 1)
-    served = served_of(store, "pages")
+    served = served_of(engine_of(store), "pages")
     for command, given in (("CLAIM", {"buckets": "0-511"}), ("CLAIM_MANY", {"n": 1, "buckets": "0-511"})):
         with pytest.raises(TakesLong):
-            FAST[command](served, given, EVERYTHING)
-    assert FAST["CLAIM"](served, {"buckets": "0-1023"}, EVERYTHING)["lease"][0] == "a"  # all of them need no index
+            HANDLERS[command](served, given, EVERYTHING)
+    assert HANDLERS["CLAIM"](served, {"buckets": "0-1023"}, EVERYTHING)["lease"][0] == "a"  # all of them need no index
     ask(store, "CLAIM", buckets="0-511")
-    FAST["CLAIM"](served, {"buckets": "512-1023"}, EVERYTHING)
+    HANDLERS["CLAIM"](served, {"buckets": "512-1023"}, EVERYTHING)
 
 
 def test_the_next_date_is_read_from_memory(
@@ -164,8 +165,8 @@ def test_the_next_date_is_read_from_memory(
 ) -> None:
     """No key is looked at for it."""
     pages.put("a", 1, delay=500)
-    served = served_of(store, "pages")
-    monkeypatch.setattr(pages._p.state, "_cursor", None)
+    served = served_of(engine_of(store), "pages")
+    monkeypatch.setattr(pipeline_of(pages).state, "_cursor", None)
     assert next_due(served) == START + 500
 
 

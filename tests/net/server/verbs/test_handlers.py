@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from journal.core.requests.registry import COMMANDS
 from journal.core.requests.request import Scope
-from journal.net.server.verbs.handlers import FAST, NAMED_SLOW, SLOW, STORE_FAST, STORE_SLOW
+from journal.net.server.verbs.handlers import HANDLERS, NAMED, SPECIAL, STORE
 
 BY_CONNECTIONS = {
     *("REGISTER", "UNREGISTER", "COMMANDS", "PING", "ALIVE", "LISTEN", "UNLISTEN", "STATUS", "STOP"),
@@ -16,16 +16,17 @@ BY_CONNECTIONS = {
 
 def test_every_command_is_handled() -> None:
     """Of each, one place does it; there is nothing else."""
-    handled = [*FAST, *SLOW, *NAMED_SLOW, *STORE_FAST, *STORE_SLOW]
+    handled = [*HANDLERS, *NAMED, *STORE]
     assert {*handled} | BY_CONNECTIONS == COMMANDS.keys() and not {*handled} & BY_CONNECTIONS
 
 
 def test_commands_are_handled_by_their_scope() -> None:
     """What is for the daemon gets the store, what is for a journal gets that."""
-    assert all(COMMANDS[name].scope is Scope.JOURNAL for name in (*FAST, *SLOW, *NAMED_SLOW))
-    assert all(COMMANDS[name].scope is Scope.DAEMON for name in (*STORE_FAST, *STORE_SLOW))
+    assert all(COMMANDS[name].scope is Scope.JOURNAL for name in (*HANDLERS, *NAMED))
+    assert all(COMMANDS[name].scope is Scope.DAEMON for name in STORE)
 
 
-def test_what_takes_long_once_has_a_slow_form() -> None:
-    """A claim by buckets makes their index when it is the first: these are the only ones in both tables."""
-    assert FAST.keys() & SLOW.keys() == {"CLAIM", "CLAIM_MANY"}
+def test_what_is_special_is_among_the_handlers() -> None:
+    """What is not comes to a request of the engine; what is for a name or the store is always slow: it may open journals."""
+    assert all(HANDLERS[name] is handler for name, handler in SPECIAL.items())
+    assert all(COMMANDS[name].is_slow for name in (*NAMED, *STORE))

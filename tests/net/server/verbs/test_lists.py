@@ -10,10 +10,10 @@ import pytest
 
 import journal
 from journal import Put
-from journal.net.server.verbs.handlers import served_of
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.values import entry_from, feed_from
 from journal.testing import ManualClock
-from tests.net.server.asking import FRAME, ask, pack, parts, whole
+from tests.net.server.asking import FRAME, ask, engine_of, pack, parts, whole
 
 START = 1_700_000_000_000
 LISTS = {
@@ -200,9 +200,9 @@ def test_feeds_as_they_are(store: journal.Store, pages: journal.Journal) -> None
 
 def test_a_smaller_frame(store: journal.Store, pages: journal.Journal) -> None:
     """A daemon whose frames are smaller makes smaller parts."""
-    store._frame_bytes_max = 16_384
+    engine_of(store).frame_bytes_max = 16_384
     pages.put_many([Put(f"{i:03}", b"x" * 1000, process_date=START - 100 + i) for i in range(100)])
-    assert served_of(store, "pages").room == 16_384 - 256
+    assert served_of(engine_of(store), "pages").room == 16_384 - 256
     got = parts(store, "SCAN", "entries", frame=16_384)
     assert [entry[0] for part in got for entry in part] == [f"{i:03}" for i in range(100)] and len(got) > 6
     assert len(ask(store, "CLAIM_MANY", n=100, frame=16_384)["leases"]) > 10

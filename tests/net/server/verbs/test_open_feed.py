@@ -8,15 +8,15 @@ import pytest
 
 import journal
 from journal import Cursor, Field, Schema
-from journal.net.server.verbs.handlers import served_of
 from journal.net.server.verbs.open_feed import OpenFeed, event_bytes
+from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import EVERYTHING
 from journal.net.wire.values import event_from
-from tests.net.server.asking import FRAME, pack
+from tests.net.server.asking import FRAME, engine_of, pack
 
 
 def opened(store: journal.Store, **given: Any) -> OpenFeed:
-    return OpenFeed(served_of(store, "pages"), given, EVERYTHING)
+    return OpenFeed(served_of(engine_of(store), "pages"), given, EVERYTHING)
 
 
 def everything(pages: journal.Journal) -> None:
@@ -48,7 +48,7 @@ def test_the_size_of_an_event_is_not_underestimated(store: journal.Store) -> Non
     """What is reckoned is what is packed, or some more."""
     pages = store.journal("pages", log_old=True)
     everything(pages)
-    served = OpenFeed(served_of(store, "pages"), {"live": False}, EVERYTHING)
+    served = OpenFeed(served_of(engine_of(store), "pages"), {"live": False}, EVERYTHING)
     wire, _ = served.next(1000)
     for event, sent in zip(pages.feed(live=False), wire, strict=True):
         assert len(pack(sent)) <= event_bytes(event) <= len(pack(sent)) + 200

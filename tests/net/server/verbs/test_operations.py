@@ -10,9 +10,9 @@ import journal
 from journal import Field, Schema
 from journal.core.settings import from_map
 from journal.core.values import Generation
-from journal.net.server.verbs.frame_sizes import generations_columns
-from journal.net.wire.values import flag_from, forecast_from, generation_from
-from tests.net.server.asking import FRAME, ask, pack
+from journal.net.server.verbs.frame_sizes import CUTS
+from journal.net.wire.values import flag_from, forecast_from, generation_from, generation_to
+from tests.net.server.asking import FRAME, ask, engine_of, pack
 
 SCHEMA = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 
@@ -104,10 +104,10 @@ def test_the_store_has_more_to_say_than_a_frame_holds(
     """What is left off is counted."""
     for i in range(30):
         store.journal(f"j{i}", merged=True)
-    store._frame_bytes_max = 8192
+    engine_of(store).frame_bytes_max = 8192
     statistics = ask(store, "STORE_STATISTICS", frame=8192)
     assert 1 < len(statistics["journals"]) < 31 and statistics["left_off"] == 31 - len(statistics["journals"])
-    monkeypatch.setattr(store, "check", lambda *, deep: [f"wrong {i} " + "x" * 100 for i in range(1000)])
+    monkeypatch.setattr(engine_of(store), "check", lambda *, deep: [f"wrong {i} " + "x" * 100 for i in range(1000)])
     said = ask(store, "CHECK", frame=8192)
     assert 50 < len(said) < 80 and said[-1] == f"… and {1000 - len(said) + 1} more"
     monkeypatch.undo()
@@ -124,14 +124,14 @@ def test_generations(store: journal.Store, pages: journal.Journal) -> None:
 def test_generations_that_very_many_follow() -> None:
     """Where a frame cannot name all followers, it names some."""
     one = Generation(1, "active", 0, None, 0, 0, 0, 0, 0, (), None, None, tuple(f"{i:0250}" for i in range(10_000)))
-    wire = generations_columns([one, one], FRAME)
+    wire = CUTS["[generation]"]([generation_to(one), generation_to(one)], FRAME)
     assert len(pack(wire)) <= FRAME and len(generation_from(wire[0]).consumers) > 500
 
 
 def test_a_forecast_that_is_too_long(store: journal.Store, pages: journal.Journal) -> None:
     """It says what to ask for instead, and that is enough."""
     pages.put_many([journal.Put(f"{i}", i, delay=i) for i in range(2000)])
-    store._frame_bytes_max = 16_384
+    engine_of(store).frame_bytes_max = 16_384
     with pytest.raises(
         journal.Invalid, match="ask for longer steps, or for a shorter horizon and the rest with `since`"
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +11,12 @@ from hypothesis import strategies as st
 import journal
 from journal import Field, Schema
 from journal.core.entry.rows import unpack_data
-from journal.engine.work.packed_data import check_packed
+from journal.engine.caller import check_packed
+from journal.net.server.verbs.frame_sizes import fitted
 from journal.net.server.verbs.open_feed import event_bytes
-from journal.net.server.verbs.puts import fitted
-from journal.net.wire.values import entry_from, error_from
-from tests.net.server.asking import FRAME, ask, pack
+from journal.net.server.verbs.served_journal import served_of
+from journal.net.wire.values import entry_from, error_from, group_to
+from tests.net.server.asking import FRAME, ask, engine_of, pack
 
 SCHEMA = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 KEPT = [
@@ -117,15 +120,15 @@ def test_a_schema_that_comes_in_between(
     pages.put("a", 1)
     store.journal("pages", schema=SCHEMA)
     ask(store, "COUNT")
-    wired = pages._served.wired
-    real = wired._pack
+    served = served_of(engine_of(store), "pages")
+    real = served.everyone
 
-    def pack_and_rotate(data: object) -> bytes:
-        monkeypatch.setattr(wired, "_pack", real)
+    def pack_and_rotate(data: bytes) -> bytes:
+        monkeypatch.setattr(served, "everyone", real)
         pages.rotate()
-        return real(data)
+        return real.pack(data)
 
-    monkeypatch.setattr(wired, "_pack", pack_and_rotate)
+    monkeypatch.setattr(served, "everyone", replace(real, pack=pack_and_rotate))
     with pytest.raises(journal.Invalid, match="takes a dict"):
         ask(store, "PUT", key="b", data=pack("no map"))
     assert pages.count() == 1 and len(pages.generations()) == 2
@@ -165,10 +168,10 @@ def test_what_no_frame_could_hand_out_is_not_taken(store: journal.Store, pages: 
 def test_the_reply_to_a_group_always_fits(store: journal.Store, pages: journal.Journal) -> None:
     """What was done is told, however many of them failed, with whatever messages: these are cut."""
     errors = [journal.Invalid("ä" * 1000)] * 16_384
-    wire = fitted(errors, FRAME - 256)
+    wire = fitted(group_to(errors), FRAME - 256)
     assert len(pack(wire)) < FRAME - 128
     assert all(type(error_from(each)) is journal.Invalid for each in wire)
-    assert str(error_from(fitted([journal.LeaseLost("short")], FRAME)[0])) == "short"
+    assert str(error_from(fitted(group_to([journal.LeaseLost("short")]), FRAME)[0])) == "short"
     tokens = [*range(16_384)]
     replies = ask(store, "DONE_MANY", tokens=tokens)
     assert len(replies) == 16_384 and {reply["code"] for reply in replies} == {"lease_lost"}

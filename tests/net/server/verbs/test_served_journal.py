@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.net.server.verbs.handlers import known, served_of
-from tests.net.server.asking import ask, pack
+from journal.net.server.verbs.served_journal import known, served_of
+from tests.net.server.asking import ask, engine_of, pack
 
 
 def test_a_journal_that_there_is_not(store: journal.Store) -> None:
@@ -23,9 +23,12 @@ def test_a_journal_that_there_is_not(store: journal.Store) -> None:
 
 def test_one_that_is_open_is_looked_up_in_memory(store: journal.Store, pages: journal.Journal) -> None:
     """The same object each time, without a lock, whoever has the store's."""
-    served = served_of(store, "pages")
-    assert known(store, "pages") is served is served_of(store, "pages") and served.journal is pages
-    assert known(store, "others") is None
+    served = served_of(engine_of(store), "pages")
+    assert (
+        known(engine_of(store), "pages") is served is served_of(engine_of(store), "pages")
+        and served.journal is pages._backend
+    )
+    assert known(engine_of(store), "others") is None
 
 
 def test_one_that_nobody_has_opened_yet(tmp_path: Path) -> None:
@@ -33,20 +36,20 @@ def test_one_that_nobody_has_opened_yet(tmp_path: Path) -> None:
     with journal.open(tmp_path / "w.journal") as store:
         store.journal("pages").put("a", 1)
     with journal.open(tmp_path / "w.journal") as store:
-        assert known(store, "pages") is None
+        assert known(engine_of(store), "pages") is None
         assert ask(store, "GET", key="a")[1] == pack(1)
-        assert known(store, "pages") is not None
+        assert known(engine_of(store), "pages") is not None
 
 
 def test_one_that_was_dropped_and_declared_anew(store: journal.Store, pages: journal.Journal) -> None:
     """What was served before is not there any more; what is asked for is the new one."""
     ask(store, "PUT", key="a", data=pack(1))
-    before = served_of(store, "pages")
+    before = served_of(engine_of(store), "pages")
     ask(store, "DROP")
     with pytest.raises(journal.NotFound):
         ask(store, "GET", key="a")
     ask(store, "DECLARE")
-    assert served_of(store, "pages") is not before and ask(store, "GET", key="a") is None
+    assert served_of(engine_of(store), "pages") is not before and ask(store, "GET", key="a") is None
 
 
 def test_the_library_goes_on_beside_it(store: journal.Store, pages: journal.Journal) -> None:

@@ -143,6 +143,7 @@ class AsyncJournal(_AsyncFollowing):
     wait_durable = _verb(Journal.wait_durable)
     done = _verb(Journal.done)
     extend = _verb(Journal.extend)
+    extended = _verb(Journal.extended)
     release = _verb(Journal.release)
     bury = _verb(Journal.bury)
     now = _verb(Journal.now)

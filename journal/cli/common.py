@@ -118,7 +118,11 @@ def open_log(store: AnyStore, name: str) -> AnyLog:
         return open_journal(store, name)
     if isinstance(store, RemoteStore):
         return RemoteMergedJournals(store._heart, store._timeout_ms)
-    if not store._has_merged():  # `store.merged()` would declare them
+    from journal.engine.store import EngineStore  # lazily: a connection needs no engine
+
+    if (
+        isinstance(store._backend, EngineStore) and not store._backend.has_merged()
+    ):  # `store.merged()` would declare them
         raise _unknown(store, name, store.journals())
     return store.merged()
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import journal
+from journal.engine.backend import EngineJournal
 from journal.engine.files.posix import announced
 from journal.engine.snapshots.reader import Copied
 from journal.engine.snapshots.take import take
@@ -153,7 +154,9 @@ def snapshot_of(pages: AnyJournal, directory: str, known: Sequence[Copied] = ())
     A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
     some minutes after it was read last. Copies that are known, and that will be there for as long, are not made again.
     """
-    return take(pages._p, directory, known) if isinstance(pages, journal.Journal) else pages.snapshot()
+    if isinstance(pages, journal.Journal) and isinstance(pages._backend, EngineJournal):
+        return take(pages._backend.p, directory, known)
+    return pages.snapshot()
 
 
 def trusting(part: Any, place: Place) -> Any:

@@ -48,6 +48,8 @@ NOT_COMMANDS: dict[str, str] = {
     "measure_drift": "the daemon measures, with what PING carries",
     "load": "LOAD_BEGIN, LOAD_PART for each piece, LOAD_COMMIT",
     "wake": "wakes threads of one process",
+    "within": "a client says how long it waits",
+    "extended": "EXTEND answers the deadline and the version",
     "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
 }
 """What else a Journal has, and what stands in its place."""
@@ -56,6 +58,7 @@ STORE_NOT_COMMANDS: dict[str, str] = {
     "close": "STOP ends the daemon, which closes its store",
     "drifts": "stands in STORE_STATISTICS",
     "serve": "the daemon does that already",
+    "within": "a client says how long it waits",
 }
 """What else a Store has, and what stands in its place."""
 

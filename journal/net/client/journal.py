@@ -232,9 +232,10 @@ class RemoteJournal(RemoteLog):
 
     def extend(self, token: int | Tokened, lease: DurationLike | None = None) -> int:
         """Ask for more time for a lease, from now on (never less than it has); the new deadline."""
-        return self._extend(token, lease)[0]
+        return self.extended(token, lease)[0]
 
-    def _extend(self, token: int | Tokened, lease: DurationLike | None) -> tuple[int, int]:
+    def extended(self, token: int | Tokened, lease: DurationLike | None = None) -> tuple[int, int]:
+        """The same: the new deadline, and the version of the lease."""
         return self._ask(claims.extend(self.name, token, lease))
 
     def work(

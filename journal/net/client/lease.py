@@ -66,6 +66,11 @@ class LeaseView:
         """When the entry is no longer wanted, unless it is under a lease; 0: never."""
         return self._row.expiration
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was ended through this object."""
+        return self._is_ended
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.token} of {self.key!r} until {self.deadline}>"
 
@@ -77,21 +82,21 @@ class RemoteLease(LeaseView):
     As a context manager it is done when the block ends, and released when the block raises.
     """
 
-    __slots__ = ("_journal",)
+    __slots__ = ("_holder",)
 
     def __init__(self, journal: RemoteJournal, row: LeaseRow) -> None:
         super().__init__(row)
-        self._journal = journal
+        self._holder = journal
 
     def done(self, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
         """The work is finished: the entry goes, and what comes `next` is put, both or none. Repeating it is harmless."""
-        result = self._journal.done(self.token, next=next, durability=durability)
+        result = self._holder.done(self.token, next=next, durability=durability)
         self._is_ended = True
         return result
 
     def extend(self, lease: DurationLike | None = None) -> int:
         """Ask for more time, from now on; the new deadline."""
-        self.deadline, self.version = self._journal._extend(self.token, lease)
+        self.deadline, self.version = self._holder.extended(self.token, lease)
         return self.deadline
 
     def release(
@@ -104,14 +109,14 @@ class RemoteLease(LeaseView):
         durability: str | None = None,
     ) -> None:
         """Give the entry back: it waits again, now or later, at its priority or another; `failed`: an attempt that counts (`timeouts`)."""
-        self._journal.release(
+        self._holder.release(
             self.token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
         )
         self._is_ended = True
 
     def bury(self, reason: str = "", *, durability: str | None = None) -> None:
         """Give the entry up: it is kept apart until it is retried."""
-        self._journal.bury(self.token, reason, durability=durability)
+        self._holder.bury(self.token, reason, durability=durability)
         self._is_ended = True
 
     def __enter__(self) -> RemoteLease:

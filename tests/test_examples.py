@@ -74,7 +74,13 @@ def test_every_example_is_known() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
 
 
-@pytest.mark.parametrize("name", PRINTED)
+WAITING = ("job_workers", "scheduled_mails")
+"""Recipes that wait for seconds: for a lease to expire, for a date to come."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in WAITING else []) for name in PRINTED]
+)
 def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
     """As a program of its own, in an empty directory, with all warnings being errors."""
     run = subprocess.run(

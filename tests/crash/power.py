@@ -124,7 +124,11 @@ def examine(recording: Recording, share: int, place: Path, mutant: str | None, o
 def run_workers(
     recording: Recording, place: Path, mutant: str | None, progress: Progress, before: int
 ) -> tuple[int, str | None]:
-    """Examine a recording on all cores; how many states there were, and the first broken promise as `cut: what`."""
+    """
+    Examine a recording on all cores; how many states there were, and the first broken promise as `cut: what`.
+
+    One broken promise ends the campaign, so the other workers are ended with it.
+    """
     context = multiprocessing.get_context("fork")
     pipes: dict[Any, tuple[Any, list[str]]] = {}
     for share in range(WORKERS):
@@ -135,7 +139,7 @@ def run_workers(
         sending.close()
         pipes[receiving] = (process, ["", ""])
     states, broken = 0, None
-    while pipes:
+    while pipes and broken is None:
         for pipe in multiprocessing.connection.wait(list(pipes)):
             process, last = pipes[pipe]
             try:
@@ -154,6 +158,9 @@ def run_workers(
                 broken = f"{cut}: {text}"
             process.join()
             del pipes[pipe]
+    for process, _last in pipes.values():
+        process.kill()
+        process.join()
     return states, broken
 
 

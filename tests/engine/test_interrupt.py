@@ -97,7 +97,7 @@ def test_interrupt_in_a_sync_stops_nobody(
     ],
     ids=lambda x: getattr(x, "__name__", x).rpartition(".")[2],
 )
-@pytest.mark.parametrize("verb", ["put", "merge", "done"])
+@pytest.mark.parametrize("verb", ["put", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("merge", "done"))])
 def test_what_follows_an_interrupt_survives_a_crash(
     tmp_path: Path, crashed: Copy, module: Any, function: str, verb: str
 ) -> None:

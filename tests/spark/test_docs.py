@@ -19,6 +19,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "SPARK.md"
 BLOCK = re.compile(r"^```python spark\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a reader pastes works. Line numbers are those of the document."""
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "spark" / "load_and_lateness.py"
 
 
+@pytest.mark.slow
 def test_the_notebook_draws_its_picture(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -232,6 +232,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_rotation_is_not_seen(steps: list[tuple[str, int, int]]) -> None:

@@ -73,6 +73,7 @@ class Run:
                 pages.compact()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_a_follower_ends_with_what_one_has_who_saw_everything(

@@ -27,7 +27,9 @@ def test_a_scan_is_in_the_order_of_work(pages: journal.Journal, clock: ManualClo
 
 @pytest.mark.parametrize("since", [None, 0, 1, 2, 500, 901])
 @pytest.mark.parametrize("until", [None, 0, 1, 3, 500, 900, 2000])
-@pytest.mark.parametrize("status", [None, "W", "P", "waiting", "processing"])
+@pytest.mark.parametrize(
+    "status", [None, "W", "P", *(pytest.param(name, marks=pytest.mark.slow) for name in ("waiting", "processing"))]
+)
 def test_filters(
     pages: journal.Journal, clock: ManualClock, since: int | None, until: int | None, status: str | None
 ) -> None:

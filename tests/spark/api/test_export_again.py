@@ -68,11 +68,11 @@ def test_one_that_only_lacked_its_name_is_finished(spark: SparkSession, path: Pa
     "asked",
     [
         {"read": {"priority": "0-2"}, "partition_by": "priority"},
-        {"read": {"columns": "key"}},
-        {"read": {"decode": "msgpack"}},
-        {"options": {"compression": "none"}},
+        pytest.param({"read": {"columns": "key"}}, marks=pytest.mark.slow),
+        pytest.param({"read": {"decode": "msgpack"}}, marks=pytest.mark.slow),
+        pytest.param({"options": {"compression": "none"}}, marks=pytest.mark.slow),
         {"format": "json"},
-        {"since": "001-0001--1"},
+        pytest.param({"since": "001-0001--1"}, marks=pytest.mark.slow),
     ],
     ids=["filter", "columns", "decode", "options", "format", "since"],
 )

@@ -77,6 +77,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(), cut=st.integers(0, 8), due=st.none() | st.just(NOW + 7))
 def test_they_become_the_same_rows(

@@ -299,7 +299,7 @@ def transfers(tmp_path: Path) -> Iterator[tuple[journal.Store, Transfers]]:
         assert store.check() == []
 
 
-@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("is_served", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_reads_under_a_writer_are_not_torn(
     spark: SparkSession, transfers: tuple[journal.Store, Transfers], is_served: bool
 ) -> None:

@@ -105,7 +105,7 @@ def test_what_is_gone_is_told(spark: SparkSession, path: Path, tmp_path: Path) -
         query.awaitTermination(END_S)
 
 
-@pytest.mark.parametrize("more", [1, 20])
+@pytest.mark.parametrize("more", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_journal_that_was_declared_again_is_no_continuation(
     spark: SparkSession, path: Path, tmp_path: Path, more: int
 ) -> None:
@@ -124,6 +124,7 @@ def test_a_journal_that_was_declared_again_is_no_continuation(
     assert sum(table(changes(spark, path), tmp_path / "anew", tmp_path / "other")) == more
 
 
+@pytest.mark.slow
 def test_a_merged_journal_that_was_declared_again_is_followed_over_its_end(spark: SparkSession, tmp_path: Path) -> None:
     """The log that it shares tells that the entries of the former one went: nothing is missed, and nothing mixed up."""
     path = tmp_path / "merged.journal"

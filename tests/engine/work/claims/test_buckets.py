@@ -156,7 +156,7 @@ class Sharing(RuleBasedStateMachine):
             assert self.store.check() == []
 
 
-TestSharing = Sharing.TestCase
+TestSharing = pytest.mark.slow(Sharing.TestCase)
 TestSharing.settings = settings(
     max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

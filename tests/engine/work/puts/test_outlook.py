@@ -78,7 +78,7 @@ def take(pages: journal.Journal, clock: ManualClock, leases: list[int], step: tu
         return
 
 
-@pytest.mark.parametrize("is_merged", [False, True], ids=["alone", "merged"])
+@pytest.mark.parametrize("is_merged", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "merged"])
 @settings(max_examples=150)
 @given(steps=STEPS, limit=st.integers(1, 5))
 def test_it_finds_what_a_scan_finds(

@@ -11,6 +11,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,7 +32,6 @@ from journal.net.tls import client_context
 AnyStore: TypeAlias = "journal.Store | RemoteStore"  # as texts: looking at them would need lmdb (C2)
 AnyJournal: TypeAlias = "journal.Journal | RemoteJournal"
 AnyLog: TypeAlias = "AnyJournal | journal.MergedJournals | RemoteMergedJournals"
-STORE_HELP = "the store's directory; or its daemon's address: unix:PATH, tcp://HOST:PORT, tls://HOST:PORT"
 
 
 def open_existing(word: str, *, readonly_too: bool = False, verify: str = "auto") -> AnyStore:
@@ -112,6 +113,20 @@ def open_journal(store: AnyStore, name: str) -> AnyJournal:
     return store.journal(name)
 
 
+@contextmanager
+def journal_of(args: argparse.Namespace, *, readonly_too: bool = False) -> Iterator[AnyJournal]:
+    """The journal that was meant, in a store that is open meanwhile."""
+    with open_existing(args.store, readonly_too=readonly_too) as store:
+        yield open_journal(store, args.journal)
+
+
+@contextmanager
+def log_of(args: argparse.Namespace, *, readonly_too: bool = False) -> Iterator[AnyLog]:
+    """The same, or all merged journals together."""
+    with open_existing(args.store, readonly_too=readonly_too) as store:
+        yield open_log(store, args.journal)
+
+
 def open_log(store: AnyStore, name: str) -> AnyLog:
     """A journal that must exist, or all merged ones together, for what they have in common: log, generations, followers."""
     if name != MERGED:
@@ -130,22 +145,6 @@ def open_log(store: AnyStore, name: str) -> AnyLog:
 def _unknown(store: AnyStore, name: str, names: list[str]) -> NotFound:
     where = "the daemon's store" if isinstance(store, RemoteStore) else store.path
     return NotFound(f"there is no journal {name!r} in {where}: it has {', '.join(names) or 'none'}")
-
-
-def journal_argument(sub: argparse.ArgumentParser) -> None:
-    """The JOURNAL word."""
-    sub.add_argument("journal", metavar="JOURNAL", help="the journal's name")
-
-
-def log_argument(sub: argparse.ArgumentParser) -> None:
-    """The JOURNAL word of commands that are about a log."""
-    sub.add_argument("journal", metavar="JOURNAL", help=f"the journal's name; {MERGED}: all merged journals together")
-
-
-def key_argument(sub: argparse.ArgumentParser) -> None:
-    """The KEY word."""
-    sub.add_argument("key", metavar="KEY", help="the entry's key (a text; with --hex: bytes)")
-    sub.add_argument("--hex", action="store_true", help="KEY is hexadecimal bytes")
 
 
 def key_of(args: argparse.Namespace) -> UserKey:
@@ -185,6 +184,14 @@ def plain(value: Any) -> Any:
 def show(value: Any) -> None:
     """One JSON object a line."""
     print(json.dumps(plain(value), ensure_ascii=False))
+
+
+def report(args: argparse.Namespace, fields: Any, text: str) -> None:
+    """What a command found or did: as JSON when that was asked for, else the text."""
+    if args.json:
+        show(fields)
+    else:
+        print(text)
 
 
 def date(ms: int) -> str:

@@ -8,108 +8,89 @@ one change, look at it (`journal log show`), then skip it, or deliver it by hand
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 import journal
-from journal.cli.common import STORE_HELP, AnyLog, date, log_argument, open_existing, open_log, show
+from journal.cli.command import LOG, STORE, argument, command
+from journal.cli.common import AnyLog, date, log_of, report, show
 from journal.cli.log import place
 from journal.engine.feed.consumers import FeedView
 from journal.errors import NotFound, Refused
 
-
-def arguments(sub: argparse.ArgumentParser, verb: str) -> None:
-    """Declare those of a verb."""
-    sub.add_argument("store", metavar="STORE", help=STORE_HELP)
-    log_argument(sub)
-    if verb != "list":
-        sub.add_argument("consumer", metavar="CONSUMER", help="the feed consumer's name")
-    if verb in ("mark", "skip"):
-        sub.add_argument(
-            "cursor", metavar="CURSOR", type=place,
-            help="001-<generation>-<offset>, or a bare offset of the first generation; mark: also BEGIN",
-        )  # fmt: skip
+_CONSUMER = argument("consumer", metavar="CONSUMER", help="the feed consumer's name")
+_CURSOR = argument(
+    "cursor", metavar="CURSOR", type=place,
+    help="001-<generation>-<offset>, or a bare offset of the first generation; mark: also BEGIN",
+)  # fmt: skip
 
 
+@command("list", STORE, LOG)
 def run_list(args: argparse.Namespace) -> int:
     """List the consumers: name, mode, position, how many changes are not acknowledged, bytes of the log that hold them."""
-    with open_existing(args.store, readonly_too=True) as store:
-        for view in open_log(store, args.journal).feeds():
-            if args.json:
-                show(_map(view))
-            else:
-                print(f"{view.name}  {view.mode}  {view.position}  lag {view.lag}  holds {view.held_bytes} bytes")
+    with log_of(args, readonly_too=True) as pages:
+        for view in pages.feeds():
+            text = f"{view.name}  {view.mode}  {view.position}  lag {view.lag}  holds {view.held_bytes} bytes"
+            report(args, _map(view), text)
     return 0
 
 
+@command("show", STORE, LOG, _CONSUMER)
 def run_show(args: argparse.Namespace) -> int:
     """Show one consumer."""
-    with open_existing(args.store, readonly_too=True) as store:
-        view = _view(open_log(store, args.journal), args.consumer)
-        if args.json:
-            show(_map(view))
-        else:
-            for name, value in _map(view).items():
-                print(f"{name + ':':12} {value}")
+    with log_of(args, readonly_too=True) as pages:
+        fields = _map(_view(pages, args.consumer))
+    report(args, fields, "\n".join(f"{name + ':':12} {value}" for name, value in fields.items()))
     return 0
 
 
+@command("next", STORE, LOG, _CONSUMER)
 def run_next(args: argparse.Namespace) -> int:
     """Deliver the next change only, and acknowledge it. Exits with 3 when there is none."""
-    with open_existing(args.store) as store:
-        pages = open_log(store, args.journal)
+    with log_of(args) as pages:
         if _view(pages, args.consumer).mode == "copy":
             raise Refused(f"the consumer {args.consumer!r} has not completed its copy: let it copy, or mark a position")
         with pages.feed(consumer=args.consumer, live=False) as feed:
             event = next(feed, None)
             if event is None:
                 return 3
-            if args.json:
-                show(_event_map(event))
-            else:
-                data = f"  {event.data!r}" if event.has_data else ""
-                print(
-                    f"{event.cursor}  {date(event.timestamp)}  {event.op} {event.verb}  {event.key!r}{data}", flush=True
-                )
+            data = f"  {event.data!r}" if event.has_data else ""
+            text = f"{event.cursor}  {date(event.timestamp)}  {event.op} {event.verb}  {event.key!r}{data}"
+            report(args, _event_map(event), text)
+            sys.stdout.flush()  # shown before it counts as delivered
             feed.ack(event)
     return 0
 
 
+@command("mark", STORE, LOG, _CONSUMER, _CURSOR)
 def run_mark(args: argparse.Namespace) -> int:
     """Set a consumer's position: all up to CURSOR counts as acknowledged, nothing after it does."""
-    with open_existing(args.store) as store:
-        pages = open_log(store, args.journal)
+    with log_of(args) as pages:
         pages.mark_feed(args.consumer, args.cursor)
         _said(args, pages)
     return 0
 
 
+@command("skip", STORE, LOG, _CONSUMER, _CURSOR)
 def run_skip(args: argparse.Namespace) -> int:
     """Acknowledge one change without delivering it. Exits with 3 when it was acknowledged before."""
-    with open_existing(args.store) as store:
-        pages = open_log(store, args.journal)
+    with log_of(args) as pages:
         is_new = pages.skip_feed(args.consumer, args.cursor)
         _said(args, pages)
     return 0 if is_new else 3
 
 
+@command("remove", STORE, LOG, _CONSUMER)
 def run_remove(args: argparse.Namespace) -> int:
     """Forget a consumer; what only it held of the log may go."""
-    with open_existing(args.store) as store:
-        open_log(store, args.journal).remove_feed(args.consumer)
-        if args.json:
-            show({"removed": args.consumer})
+    with log_of(args) as pages:
+        pages.remove_feed(args.consumer)
+    if args.json:
+        show({"removed": args.consumer})
     return 0
 
 
-VERBS = {
-    "list": run_list,
-    "show": run_show,
-    "next": run_next,
-    "mark": run_mark,
-    "skip": run_skip,
-    "remove": run_remove,
-}
-"""A function for each word; the first line of its text is the help."""
+VERBS = (run_list, run_show, run_next, run_mark, run_skip, run_remove)
 
 
 def _view(pages: AnyLog, name: str) -> FeedView:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from journal.cli.common import date, journal_argument, open_existing, open_journal, show, when
+from journal.cli.command import JOURNAL
+from journal.cli.common import date, journal_of, show, when
 from journal.core.forecast.forecast import Forecast
 from journal.core.forecast.scaling import Scaling
 from journal.errors import Invalid
@@ -17,7 +18,7 @@ from journal.errors import Invalid
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
-    journal_argument(sub)
+    JOURNAL(sub)
     sub.add_argument("--step", default="1m", help="how long a step is, e.g. 30s; default 1m")
     sub.add_argument("--horizon", default="1h", help="how far to look ahead; default 1h")
     sub.add_argument("--since", type=when, help="look ahead from here: milliseconds or ISO 8601; default: now")
@@ -31,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
     """Show."""
     if args.consumers is not None and args.rate is None:
         raise Invalid("--consumers needs --rate: how many entries a second one of them finishes")
-    with open_existing(args.store, readonly_too=True) as store:
-        ahead = open_journal(store, args.journal).forecast(step=args.step, horizon=args.horizon, since=args.since)
+    with journal_of(args, readonly_too=True) as pages:
+        ahead = pages.forecast(step=args.step, horizon=args.horizon, since=args.since)
     hints = None
     if args.rate is not None:
         consumers = 1 if args.consumers is None else args.consumers

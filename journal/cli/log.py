@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import journal
-from journal.cli.common import date, show
+from journal.cli.command import argument, command
+from journal.cli.common import date, report
 from journal.core.entry.effects import SKIP, Skip
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import MODES, OPS, Event, events_of
@@ -54,23 +55,6 @@ class Source(NamedTuple):
     is_bare: bool
 
 
-def arguments(sub: argparse.ArgumentParser, verb: str) -> None:
-    """Declare those of a verb."""
-    sub.add_argument("store", metavar="STORE|DIR", help="a store's directory, or a bare directory of segment files")
-    sub.add_argument(
-        "journal", metavar="JOURNAL", nargs="?",
-        help="the journal's name; may be left out if the store has one only. Of a bare directory: only this namespace",
-    )  # fmt: skip
-    if verb == "show":
-        sub.add_argument(
-            "--from", dest="start", metavar="N|CURSOR", type=place,
-            help="from this change on: an offset of the first generation, or a cursor. Default: the oldest there is",
-        )  # fmt: skip
-        sub.add_argument(
-            "--to", dest="end", metavar="M|CURSOR", type=place, help="up to this change, it included. Default: all"
-        )
-
-
 def place(word: str) -> Cursor:
     """A place in the log."""
     try:
@@ -79,6 +63,23 @@ def place(word: str) -> Cursor:
         raise argparse.ArgumentTypeError(str(e)) from e
 
 
+_SOURCE = (
+    argument("store", metavar="STORE|DIR", help="a store's directory, or a bare directory of segment files"),
+    argument(
+        "journal", metavar="JOURNAL", nargs="?",
+        help="the journal's name; may be left out if the store has one only. Of a bare directory: only this namespace",
+    ),
+)  # fmt: skip
+
+
+@command(
+    "show", *_SOURCE,
+    argument(
+        "--from", dest="start", metavar="N|CURSOR", type=place,
+        help="from this change on: an offset of the first generation, or a cursor. Default: the oldest there is",
+    ),
+    argument("--to", dest="end", metavar="M|CURSOR", type=place, help="up to this change, it included. Default: all"),
+)  # fmt: skip
 def run_show(args: argparse.Namespace) -> int:
     """Show the changes, one a line: cursor, timestamp, date, mode, op, namespace, what was done to which key."""
     source = _source(args.store, args.journal)
@@ -92,6 +93,7 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
+@command("oldest", *_SOURCE)
 def run_oldest(args: argparse.Namespace) -> int:
     """Show the oldest change that the log still has. Exits with 1 when it has none."""
     source = _source(args.store, args.journal)
@@ -99,6 +101,7 @@ def run_oldest(args: argparse.Namespace) -> int:
     return _one(next(changes, None), args, source)
 
 
+@command("newest", *_SOURCE)
 def run_newest(args: argparse.Namespace) -> int:
     """Show the newest change. Exits with 1 when there is none."""
     source = _source(args.store, args.journal)
@@ -109,8 +112,7 @@ def run_newest(args: argparse.Namespace) -> int:
     return _one(None, args, source)
 
 
-VERBS = {"show": run_show, "oldest": run_oldest, "newest": run_newest}
-"""A function for each word; the first line of its text is the help."""
+VERBS = (run_show, run_oldest, run_newest)
 
 
 # --- where the logs are -----------------------------------------------------------------------------------------------
@@ -307,13 +309,8 @@ def _cut(text: str) -> str:
 
 def _print(change: Change, args: argparse.Namespace, source: Source) -> None:
     order, offset = change.cursor
-    if args.json:
-        where = (
-            {"offset": offset} if source.is_bare else {"cursor": str(change.cursor), "order": order, "offset": offset}
-        )
-        show(where | change.fields)
-    else:
-        print(f"{offset if source.is_bare else change.cursor}  {change.line}")
+    where = {"offset": offset} if source.is_bare else {"cursor": str(change.cursor), "order": order, "offset": offset}
+    report(args, where | change.fields, f"{offset if source.is_bare else change.cursor}  {change.line}")
 
 
 def _one(change: Change | None, args: argparse.Namespace, source: Source) -> int:

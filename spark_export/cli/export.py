@@ -15,13 +15,14 @@ import json
 import sys
 import warnings
 
+from journal.cli.command import JOURNAL
 from spark_export.errors import LEFT_OUT
 from spark_export.options.common import DECODES, STATUSES
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
-    sub.add_argument("journal", metavar="JOURNAL", help="the journal's name")
+    JOURNAL(sub)
     sub.add_argument("target", metavar="TARGET", help="the directory: a path, or an address that Spark can write to")
     sub.add_argument("--format", default="parquet", help="any that Spark writes (parquet)")
     sub.add_argument(

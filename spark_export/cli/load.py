@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from journal.cli.common import journal_argument, open_or_make, show
+from journal.cli.command import JOURNAL
+from journal.cli.common import open_or_make, show
 from spark_export.api.session import check_arrow
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ STEP_S = 0.5
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
-    journal_argument(sub)
+    JOURNAL(sub)
     sub.add_argument("files", metavar="FILE", nargs="+", help="files, or directories of them")
     sub.add_argument("--format", choices=("parquet", "csv", "jsonl"), help="by default what the names end with")
     for name in COLUMNS:

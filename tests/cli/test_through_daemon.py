@@ -64,7 +64,7 @@ STORIES: dict[str, list[str]] = {
     "log": ["log newest S pages", "log oldest S log", "log show S pages"],
 }  # fmt: skip
 ELSEWHERE = {"serve", "tokens", "backup", "restore"}
-"""Commands that are not about what is in a store, or make another one: test_backup has these, through a daemon too."""
+"""Commands that are not about what is in a store, or make another one: test_store has these, through a daemon too."""
 VOLATILE = {
     "token", "consumer", "pid", "path", "opening", "now", "clock_steps", "drift", "bytes", "held_bytes", "journals", "merged",
 }  # fmt: skip
@@ -187,13 +187,12 @@ def test_a_command_works_both_ways(
 def test_every_command_is_in_a_story() -> None:
     """With every verb of those that have some."""
     told = {tuple(line.split()[:2]) for story in STORIES.values() for line in story}
-    for module in COMMANDS:
-        name = module.__name__.rsplit(".", 1)[1]
-        if name in ELSEWHERE:
+    for command in COMMANDS:
+        if command.name in ELSEWHERE:
             continue
-        for verb in getattr(module, "VERBS", {}):
-            assert (name, verb) in told
-        assert any(command == name for command, _ in told), name
+        for verb in command.verbs:
+            assert (command.name, verb.name) in told
+        assert any(word == command.name for word, _ in told), command.name
 
 
 # --- who owns a store, and does not answer ----------------------------------------------------------------------------

@@ -1,0 +1,113 @@
+"""The commands about entries: put, peek, ls."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from itertools import islice
+
+from journal.cli.command import HEX, JOURNAL, STORE, argument, command
+from journal.cli.common import (
+    data_of,
+    date,
+    entry_map,
+    journal_of,
+    key_of,
+    open_existing,
+    open_journal,
+    open_or_make,
+    report,
+    show,
+    when,
+)  # fmt: skip
+from journal.errors import Invalid
+
+
+@command(
+    "put", STORE, JOURNAL,
+    argument("key", metavar="KEY", help="the entry's key (a text; with --hex: bytes)"), HEX,
+    argument("data", metavar="DATA", nargs="?", help="JSON, or a text; `-` reads bytes from standard input"),
+    argument("--priority", type=int, default=100, help="0 (first) to 255 (last); default 100"),
+    argument("--delay", help="how long to wait, e.g. 500ms, 30s, 2m, 1h"),
+    argument("--process-date", type=when, help="when it is due: milliseconds or ISO 8601 with a time zone"),
+    argument("--expiration", type=when, help="when it is dropped if still waiting"),
+    argument("--owner", help="the producer group that owns it"),
+    argument("--create", action="store_true", help="refuse when the key exists"),
+    argument("--version", type=int, help="refuse when the entry has another version; 0: when there is one"),
+)  # fmt: skip
+def put(args: argparse.Namespace) -> int:
+    """Put an entry, or merge it into the one with this key. Makes the store and the journal when they are not there."""
+    if args.create and args.version is not None:
+        raise Invalid("give --create or --version, not both: --version 0 puts a new entry only")
+    with open_or_make(args.store) as store:
+        pages = store.journal(args.journal)
+        verb = pages.create if args.create else partial(pages.put, version=args.version)
+        result = verb(
+            key_of(args), data_of(args.data), priority=args.priority, delay=args.delay, process_date=args.process_date,
+            expiration=args.expiration, owner=args.owner,
+        )  # fmt: skip
+    text = f"{result.outcome} {result.cursor} version {result.version} due {date(result.process_date)}"
+    report(args, result._asdict() | {"cursor": str(result.cursor)}, text)
+    return 0
+
+
+@command(
+    "peek", STORE, JOURNAL,
+    argument("key", metavar="KEY", nargs="?", help="the entry's key; left out: the next waiting entry"), HEX,
+)  # fmt: skip
+def peek(args: argparse.Namespace) -> int:
+    """Show one entry: by its key, or the one that is next in the order of work."""
+    with journal_of(args, readonly_too=True) as pages:
+        entry = next(pages.scan(status="waiting"), None) if args.key is None else pages.get(key_of(args))
+    if entry is None:
+        if not args.json:
+            print("there is no such entry" if args.key is not None else "nothing waits")
+        return 1
+    if args.json:
+        show(entry_map(entry))
+    else:
+        status = {"W": "waiting", "P": "processing"}[entry.status]
+        print(f"{entry.key!r} {status}, priority {entry.priority}, due {date(entry.process_date)}")
+        print(f"  inserted {date(entry.insertion_date)}, version {entry.version}, timeouts {entry.timeouts}")
+        if entry.expiration:
+            print(f"  expires {date(entry.expiration)}")
+        if entry.owner:
+            print(f"  owner {entry.owner}")
+        print(f"  data {entry.data!r}")
+    return 0
+
+
+@command(
+    "ls", STORE,
+    argument("journal", metavar="JOURNAL", nargs="?", help="the journal's name; left out: list the journals"),
+    argument(
+        "--status", choices=("waiting", "available", "processing", "buried"),
+        help="only these; available: waiting, and due now; buried: those that were given up on",
+    ),
+    argument("--since", type=when, help="process date from here on: milliseconds or ISO 8601"),
+    argument("--until", type=when, help="process date before this"),
+    argument("--limit", type=int, default=100, help="at most so many; 0: all. Default 100"),
+    argument("--buried", action="store_true", help="list the entries that were given up on instead, with the reasons"),
+    argument("--prefix", help="of buried ones: those whose key begins so"),
+    argument("--reason", help="of buried ones: those whose reason has this text"),
+)  # fmt: skip
+def ls(args: argparse.Namespace) -> int:
+    """List the journals of a store, or the entries of a journal in the order of work."""
+    with open_existing(args.store, readonly_too=True) as store:
+        if args.journal is None:
+            for name in store.journals():
+                report(args, {"journal": name}, name)
+            return 0
+        pages = open_journal(store, args.journal)
+        if args.limit < 0:
+            raise Invalid(f"--limit is {args.limit}: it must be 0 (all) or more")
+        if args.buried:
+            for b in pages.buried(prefix=args.prefix, reason=args.reason, limit=args.limit or None):
+                fields = entry_map(b.entry) | {"reason": b.reason, "buried": b.date}
+                report(args, fields, f"{date(b.date)}  {b.entry.key!r}  {b.reason}")
+            return 0
+        entries = pages.scan(status=args.status, since=args.since, until=args.until)
+        for entry in islice(entries, args.limit or None):
+            text = f"{entry.status} {entry.priority:3} {date(entry.process_date)}  {entry.key!r}  {entry.data!r}"
+            report(args, entry_map(entry), text)
+    return 0

@@ -29,7 +29,7 @@ class Ran(NamedTuple):
 
 
 Run = Callable[..., Ran]
-OURS = {module.__name__.rsplit(".", 1)[1] for module in COMMANDS}
+OURS = {command.name for command in COMMANDS}
 known = cache(parser)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 
@@ -246,11 +247,10 @@ def test_a_rotation_between_the_check_and_the_put(
 
     caller = dataclasses.replace(LOCAL, pack=pack)
     backend = pages._backend
+    group = inspect.unwrap(backend.put_many.__func__)
     monkeypatch.setattr(backend.puts.usual.__func__, "__defaults__", (caller,))
-    monkeypatch.setattr(
-        backend.put_many.__func__, "__kwdefaults__", {**backend.put_many.__func__.__kwdefaults__, "caller": caller}
-    )
-    monkeypatch.setattr(backend.call.__func__, "__defaults__", (caller,))
+    monkeypatch.setattr(group, "__kwdefaults__", {**group.__kwdefaults__, "caller": caller})
+    monkeypatch.setattr(inspect.unwrap(backend.call.__func__), "__defaults__", (caller,))
     with pytest.raises(journal.Invalid, match="takes a dict"):
         MAKE[how](pages, "b", "no map")
     assert pages.count() == 1 and len(pages.generations()) == 2

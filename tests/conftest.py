@@ -91,6 +91,12 @@ def _merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal.Store, "journal", merged)
 
 
+@pytest.fixture(autouse=True)
+def _interrupts() -> None:
+    """Every test begins with Python's own handler: a session of Spark leaves one of its own, in whatever process it was made."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     """A clock that stands still."""

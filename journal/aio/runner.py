@@ -82,6 +82,15 @@ class _Call:
         else:
             self.future.set_result(self.result)
 
+    async def awaited(self) -> Any:
+        """The result, for the coroutine that made the call."""
+        try:
+            return await self.future
+        except asyncio.CancelledError:
+            if self.future.done() and not self.future.cancelled():
+                self._undo()  # cancelled between the answer and its turn: `_set` found a coroutine that waits, and it takes nothing
+            raise
+
     def _undo(self) -> None:
         """No coroutine waits any more: leases go back (Z3), what was opened is closed."""
         if self.undo is not None and self.error is None:
@@ -129,7 +138,7 @@ class Runner:
         self._calls.put(call)
         if self.is_closed:
             self._refuse_rest()
-        result: R = await call.future
+        result: R = await call.awaited()
         return result
 
     def close(self) -> None:
@@ -202,7 +211,7 @@ class Crew:
                         raise  # else the others do it, a little later
             self._calls.put(call)
             self._under_way += 1
-        result: R = await call.future
+        result: R = await call.awaited()
         return result
 
     def close(self) -> None:

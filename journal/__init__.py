@@ -9,7 +9,7 @@ Engine modules are imported lazily: programs that only connect to a daemon (`jou
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from journal.api.backend import Feed, Snapshot, SnapshotPart
+from journal.api.backend import Feed, Snapshot, SnapshotPart, Subscription
 from journal.api.journal import Journal
 from journal.api.lease import Lease
 from journal.api.log import MergedJournals
@@ -155,6 +155,7 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
     "StoreLocked",
+    "Subscription",
     "TimedOut",
     "Unacknowledged",
     "UnknownCommand",

@@ -152,7 +152,7 @@ class AsyncConsumer:
                     await self._answer(own, partial(fail, consumer, own, e))
 
     async def _answer(self, lease: Lease, answer: Callable[[], object]) -> None:
-        if lease._is_ended or not self._wrapped.holds(lease):
+        if lease.is_ended or not self._wrapped.holds(lease):
             return
         try:
             await self._runner.run(answer)

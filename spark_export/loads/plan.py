@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from journal.api.journal import Journal
 from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loads.blocks import columns_in
 from journal.core.values import Loaded
@@ -34,7 +35,7 @@ from spark_export.loads.rows import Made, Rejected, rows_of
 from spark_export.loads.sealed_rows import Ready, ready_of
 from spark_export.loads.staging import Staging, begin
 from spark_export.options.load import WriteOptions
-from spark_export.stores.open_store import AnyJournal, looked_at, opened_to_write
+from spark_export.stores.open_store import looked_at, opened_to_write
 from spark_export.stores.process_owner import driver
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False)
     return Plan(options, columns, due, staging, is_stream)
 
 
-def check(options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None) -> tuple[Columns, int | None, bool]:
+def check(options: WriteOptions, table: pa.Schema, pages: Journal | None = None) -> tuple[Columns, int | None, bool]:
     """
     The use of each column, when rows without a date are due, and whether no schema looks at the rows.
 
@@ -172,9 +173,7 @@ class Outcome:
     """The rows that were not loaded."""
 
 
-def commit(
-    plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: AnyJournal | None = None
-) -> Outcome:
+def commit(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: Journal | None = None) -> Outcome:
     """Make the parts one change; through `pages` if the caller has the journal open."""
     path = plan.options.rejects
     if path is not None and plan.is_stream and once is not None:
@@ -199,7 +198,7 @@ def commit(
         plan.staging.remove()
 
 
-def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: AnyJournal) -> Outcome:
+def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: Journal) -> Outcome:
     full = [part for part in parts if part.name is not None and part.rows]
     rejected = [LeftOut(part.partition, *one) for part in parts for one in part.rejected]
     if len(rejected) > LOAD_REJECTS_MAX:

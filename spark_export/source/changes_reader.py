@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from journal.api.journal import Journal
 from journal.core.log.cursor import Cursor
 from journal.errors import CursorUnavailable, Invalid
 from spark_export.columns.change_batches import batches_of, change_columns
@@ -30,7 +31,7 @@ from spark_export.columns.spark_schema import same_columns, struct_of
 from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, problem, told
 from spark_export.options.changes import ChangeOptions
 from spark_export.options.common import Place
-from spark_export.stores.open_store import AnyJournal, looked_at, opened_to_read, opened_to_write, told_all
+from spark_export.stores.open_store import looked_at, opened_to_read, opened_to_write, told_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,12 +65,12 @@ def changes_schema(given: MutableMapping[str, str]) -> StructType:
     return struct
 
 
-def oldest(pages: AnyJournal) -> Cursor:
+def oldest(pages: Journal) -> Cursor:
     """After which cursor all that is left of the log comes."""
     return pages.oldest_cursor
 
 
-def newest(pages: AnyJournal) -> Cursor:
+def newest(pages: Journal) -> Cursor:
     """The last change that is durable (F2)."""
     return pages.durable_cursor
 

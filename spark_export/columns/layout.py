@@ -51,8 +51,6 @@ AFTER: dict[str, str] = {
     "consumer": "string",
 }
 DATES = frozenset(name for name, kind in AFTER.items() if kind == "timestamp")
-REQUIRED = frozenset({"priority", "process_date", "insertion_date", "status", "timeouts", "version"})
-"""Never null."""
 
 FIELD_TYPES: dict[str, str] = {
     "text": "string",

@@ -47,7 +47,7 @@ class FieldColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnMapping:
     """The column of each role, or None, and the columns that are fields of the data."""
 
     key: str | None = None
@@ -65,7 +65,9 @@ class Columns:
     """Whether the journal's schema makes the keys that are not given."""
 
 
-def columns_of(table: pa.Schema, named: Mapping[str, str], schema: Schema | None, data_format: str = "auto") -> Columns:
+def columns_of(
+    table: pa.Schema, named: Mapping[str, str], schema: Schema | None, data_format: str = "auto"
+) -> ColumnMapping:
     """The use of each column of a table (M1, M2); `named` has the columns that options name for roles."""
     roles = _roles(table, named)
     others = [name for name in table.names if name not in roles.values() and name not in READ_ONLY]
@@ -91,7 +93,7 @@ def columns_of(table: pa.Schema, named: Mapping[str, str], schema: Schema | None
             f"there is no column 'key' among {_listed(table.names)}: name the one that is the key in the option 'key'",
         )
     found = _data_format(table, roles.get("data"), data_format)
-    return Columns(**roles, data_format=found, fields=fields, is_key_formed=is_key_formed)
+    return ColumnMapping(**roles, data_format=found, fields=fields, is_key_formed=is_key_formed)
 
 
 def _roles(table: pa.Schema, named: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class ExportManifest:
     """The result of an export."""
 
     store: str
@@ -86,7 +86,7 @@ class Manifest:
         return json.dumps(kept, indent=1, ensure_ascii=False, default=_hex) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Manifest:
+    def from_json(cls, text: str, where: str) -> ExportManifest:
         """As it was written."""
         try:
             kept = json.loads(text)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Target(Protocol):
+class ExportTarget(Protocol):
     """The directory of an export, under its three names."""
 
     shown: str
@@ -59,7 +59,7 @@ class Target(Protocol):
         """Give the new directory its name; what had it goes (G4)."""
 
 
-def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> Target:
+def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> ExportTarget:
     """The target that a path or an address means; only an address needs Spark."""
     text = os.fspath(written)
     scheme = urlsplit(text).scheme

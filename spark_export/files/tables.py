@@ -38,7 +38,7 @@ _ARROW = {
 }  # fmt: skip
 
 
-class Found(NamedTuple):
+class DataFile(NamedTuple):
     """A file that is meant, its format, and the directory that was named for it."""
 
     path: Path
@@ -61,18 +61,18 @@ class Found(NamedTuple):
         return found
 
 
-def files_of(paths: list[str], chosen: str | None) -> list[Found]:
+def files_of(paths: list[str], chosen: str | None) -> list[DataFile]:
     """The files that are meant; those of a directory in the order of their names."""
-    found: list[Found] = []
+    found: list[DataFile] = []
     for text in paths:
         path = Path(text)
         if path.is_dir():
             inner = [(each, _format(each, chosen)) for each in sorted(path.rglob("*")) if _is_data(each, path)]
             if not inner:
                 raise problem(NotFound, FILE_INVALID, f"{path} is a directory without files to load")
-            found += [Found(each, _needed(each, kind), path) for each, kind in inner]
+            found += [DataFile(each, _needed(each, kind), path) for each, kind in inner]
         elif path.is_file():
-            found.append(Found(path, _needed(path, _format(path, chosen)), path.parent))
+            found.append(DataFile(path, _needed(path, _format(path, chosen)), path.parent))
         else:
             raise problem(NotFound, FILE_INVALID, f"there is no file {path}")
     return found
@@ -100,10 +100,12 @@ def _needed(path: Path, kind: str | None) -> str:
     return kind
 
 
-class Table:
+class FileTable:
     """One file: its columns, and its rows in batches."""
 
-    def __init__(self, found: Found, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions) -> None:
+    def __init__(
+        self, found: DataFile, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions
+    ) -> None:
         path, kind, _ = found
         self.path, self._kind = path, kind
         self._csv_options = csv_options

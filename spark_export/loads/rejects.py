@@ -13,20 +13,11 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from journal.errors import Invalid, StorageError
 from spark_export.columns.json_codec import json_of
 from spark_export.errors import OPTION_INVALID, STORAGE, problem
-
-
-class LeftOut(NamedTuple):
-    """A row that was not loaded."""
-
-    partition: int
-    row: int
-    key: Any
-    reason: str
+from spark_export.loads.result import RejectedRow
 
 
 class RejectList:
@@ -56,7 +47,7 @@ class RejectList:
         with contextlib.suppress(OSError):
             os.unlink(self._written)
 
-    def keep(self, left_out: Sequence[LeftOut]) -> None:
+    def keep(self, left_out: Sequence[RejectedRow]) -> None:
         """Write it, and give it its name (X1); the load has been made by now."""
         try:
             for one in left_out:

@@ -20,7 +20,17 @@ from journal.core.arguments import consumer_name
 from journal.core.log.cursor import Cursor
 from journal.errors import Invalid
 from spark_export.errors import OPTION_MISSING, problem
-from spark_export.options.common import PARTITIONS_MAX, PLACE, Parse, Place, boolean, number, one_of, place_of, taken
+from spark_export.options.common import (
+    PARTITIONS_MAX,
+    PLACE,
+    JournalPlace,
+    Parse,
+    boolean,
+    number,
+    one_of,
+    place_of,
+    taken,
+)
 
 MAX_ROWS = 1_000_000
 """A micro-batch of this size takes some seconds: enough to catch up, and not so much that a failure costs an hour."""
@@ -30,7 +40,7 @@ MAX_ROWS = 1_000_000
 class ChangeOptions:
     """The options of a reader of changes."""
 
-    place: Place
+    place: JournalPlace
     start: Cursor | str = "BEGIN"
     end: Cursor | str = "END"
     consumer: str | None = None

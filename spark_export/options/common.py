@@ -32,7 +32,7 @@ _RANGE = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class JournalPlace:
     """Where a journal is: a store's path or its daemon's address, the journal's name, and the identity of the client."""
 
     path: str
@@ -55,7 +55,7 @@ PLACE: dict[str, Parse] = {"path": str, "journal": check_name, "token": str, "tl
 class ReadOptions:
     """The options of `spark.read.format("journal")`."""
 
-    place: Place
+    place: JournalPlace
     status: str | None = None
     priorities: tuple[int, ...] | None = None
     since: int | None = None
@@ -97,12 +97,12 @@ def taken(given: Mapping[str, str], known: Mapping[str, Parse], what: str) -> di
     return found
 
 
-def place_of(found: dict[str, Any]) -> Place:
+def place_of(found: dict[str, Any]) -> JournalPlace:
     """The place among parsed options, taken out of them."""
     for name, example in (("path", ".load('work.journal')"), ("journal", ".option('journal', 'pages')")):
         if not found.get(name):
             raise problem(Invalid, OPTION_MISSING, f"the option {name!r} is missing: say {example}. It has no default")
-    return Place(**{name: found.pop(name) for name in PLACE if name in found})
+    return JournalPlace(**{name: found.pop(name) for name in PLACE if name in found})
 
 
 def _bare(name: str) -> str:

@@ -25,7 +25,7 @@ from journal.core.times import duration_ms
 from journal.errors import Invalid
 from spark_export.columns.mapping import DATA_FORMATS, ROLES
 from spark_export.errors import OPTION_INVALID, OPTION_MISSING, problem
-from spark_export.options.common import PLACE, Parse, Place, number, one_of, place_of, taken
+from spark_export.options.common import PLACE, JournalPlace, Parse, number, one_of, place_of, taken
 
 CONFLICTS = ("merge", "replace", "skip", "error")
 REJECTS = ("fail", "list")
@@ -38,7 +38,7 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 class WriteOptions:
     """The options of a load."""
 
-    place: Place
+    place: JournalPlace
     named: Mapping[str, str] = field(default_factory=dict)
     """The columns that were named, by what they are."""
     data_format: str = "auto"

@@ -29,7 +29,7 @@ from spark_export.columns.change_batches import batches_of, change_columns
 from spark_export.columns.spark_schema import same_columns, struct_of
 from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, problem, told
 from spark_export.options.changes import ChangeOptions
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 from spark_export.stores.open_store import AnyJournal, looked_at, opened_to_read, opened_to_write, told_all
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def newest(pages: AnyJournal) -> Cursor:
 class ChangesPart(InputPartition):
     """What one task reads: the changes after one cursor up to another."""
 
-    def __init__(self, place: Place, after: str, until: str) -> None:
+    def __init__(self, place: JournalPlace, after: str, until: str) -> None:
         super().__init__((after, until))
         self.place = place
         self.after = after

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from journal.errors import Invalid
 from spark_export.errors import MODE, problem
-from spark_export.loads.plan import Staged, arrow_schema, commit, planned, stage
+from spark_export.loads.plan import TaskPart, arrow_schema, commit, planned, stage
 from spark_export.options.load import WriteOptions
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class LoadMessage(WriterCommitMessage):
     """The message of a task to the driver."""
 
-    staged: Staged
+    staged: TaskPart
 
 
 class LoadWriter(DataSourceArrowWriter):
@@ -48,9 +48,9 @@ class LoadWriter(DataSourceArrowWriter):
             )  # W1
         self._plan = planned(WriteOptions.parse(given), arrow_schema(schema))
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> LoadMessage:
         """In a task: its rows, as a part."""
-        return Written(stage(iterator, self._plan, partition_of_task()))
+        return LoadMessage(stage(iterator, self._plan, partition_of_task()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: all parts, as one change; or handed over to the process that makes it."""
@@ -66,9 +66,9 @@ class LoadWriter(DataSourceArrowWriter):
         self._plan.staging.remove()
 
 
-def staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+def staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[TaskPart]:
     """What the tasks have done; one that failed has no message (W2)."""
-    return [message.staged for message in messages if isinstance(message, Written)]
+    return [message.staged for message in messages if isinstance(message, LoadMessage)]
 
 
 def partition_of_task() -> int:

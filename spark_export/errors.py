@@ -62,6 +62,11 @@ def problem(kind: type[E], code: str, text: str) -> E:
     return kind(f"[{code}] {text}")
 
 
+def invalid(code: str, text: str) -> Invalid:
+    """An error about what the caller has given, with its code."""
+    return problem(Invalid, code, text)
+
+
 _CODES: tuple[tuple[type[JournalError], str], ...] = (
     (NotFound, NOT_FOUND),
     (CursorUnavailable, CURSOR_UNAVAILABLE),

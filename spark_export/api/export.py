@@ -28,6 +28,7 @@ from spark_export.errors import (
     OPTION_INVALID,
     TARGET_EXISTS,
     TARGET_INVALID,
+    invalid,
     problem,
     spark_at,
     told,
@@ -151,16 +152,13 @@ def _cursor_of(
     else:
         manifest = manifest_of(since, spark)
     if manifest.journal != place.journal:
-        raise problem(
-            Invalid,
+        raise invalid(
             OPTION_INVALID,
             f"since is an export of the journal {manifest.journal!r}, not of {place.journal!r}: name one of the same journal",
         )
     if manifest.filters:
-        raise problem(
-            Invalid,
-            OPTION_INVALID,
-            f"since is an export that left rows out ({manifest.filters}): begin with one of all",
+        raise invalid(
+            OPTION_INVALID, f"since is an export that left rows out ({manifest.filters}): begin with one of all"
         )
     return manifest.cursor
 
@@ -233,10 +231,8 @@ class _Job:
             rows_found, deleted = self._write(plain, shot)
             files = self._to.files()
             if rows_found and not files:
-                raise problem(
-                    Invalid,
-                    TARGET_INVALID,
-                    f"the format {asked.format!r} wrote no files: an export needs one that does",
+                raise invalid(
+                    TARGET_INVALID, f"the format {asked.format!r} wrote no files: an export needs one that does"
                 )
             return ExportManifest(
                 store=self._place.path,
@@ -284,8 +280,7 @@ class _Job:
         from pyspark.sql import functions as f
 
         if missing := {"key", "key_bytes"} - set(entries.columns):
-            raise problem(
-                Invalid,
+            raise invalid(
                 OPTION_INVALID,
                 f"columns leaves out {', '.join(sorted(missing))}, which since needs to say what has changed: add it",
             )
@@ -307,10 +302,8 @@ class _Job:
     def _check_columns(self, rows: DataFrame) -> None:
         known = {name.lower() for name in rows.columns}
         if odd := [name for name in self._request.by if name.lower() not in known]:
-            raise problem(
-                Invalid,
-                OPTION_INVALID,
-                f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}",
+            raise invalid(
+                OPTION_INVALID, f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}"
             )
 
     def _write(self, rows: DataFrame, shot: SharedSnapshot) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import journal
 from journal.core.times import DurationLike, duration_ms
 from journal.errors import Invalid
 from spark_export.api.session import check_spark, register
-from spark_export.errors import OPTION_INVALID, coded_in, problem
+from spark_export.errors import OPTION_INVALID, coded_in, invalid
 from spark_export.loads.result import LoadResult
 from spark_export.stores.process_owner import HOLDER, is_gone, own
 
@@ -93,7 +93,7 @@ def _columns(columns: dict[str, str]) -> dict[str, str]:
 
     for role in columns:
         if role not in ROLES:
-            raise problem(Invalid, OPTION_INVALID, f"columns has {role!r}: it may name those of {', '.join(ROLES)}")
+            raise invalid(OPTION_INVALID, f"columns has {role!r}: it may name those of {', '.join(ROLES)}")
     return columns
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from journal.cli.command import JOURNAL
 from journal.cli.common import open_or_make, show
-from spark_export.api.session import check_arrow
+from spark_export.api.session import check_spark
 
 if TYPE_CHECKING:
     from journal.core.schema.schema import Schema
@@ -71,7 +71,7 @@ def arguments(sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load."""
-    check_arrow()
+    check_spark(is_needed=False)
     from spark_export.loads.plan import commit
     from spark_export.loads.rejects import check_path
     from spark_export.options.load import WriteOptions

@@ -24,16 +24,14 @@ import pyarrow.compute as pc
 
 from journal.core.entry.rows import PROCESSING
 from journal.core.schema.schema import Schema
-from journal.errors import Invalid
 from spark_export.columns.entry_arrays import IS_BYTES, EntryBlock, PackedEntries, of_block
 from spark_export.columns.field_columns import FieldColumns
 from spark_export.columns.json_codec import to_json
-from spark_export.columns.layout import Column, has_fields
-from spark_export.errors import DATE_RANGE, problem
+from spark_export.columns.layout import MS_MAX, Column, has_fields
+from spark_export.errors import DATE_RANGE, invalid
 
 OWNERS, KEYS, DATA = range(3)
 """The pieces of an entry behind its fixed part; a fourth one lies between it and the next entry's."""
-MS_MAX = ((1 << 63) - 1) // 1000
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -192,8 +190,7 @@ def _dates(stored: StoredEntries, dates: Any, name: str, *, is_zero_null: bool =
     dates = dates.astype(np.uint64)
     if (dates > MS_MAX).any():
         place = int(np.argmax(dates))
-        raise problem(
-            Invalid,
+        raise invalid(
             DATE_RANGE,
             f"the {name} of {stored.key(place)!r} is {int(dates[place])} ms, which no timestamp of Spark can be: leave "
             f"that column out (option columns), or that entry (option to)",

@@ -50,6 +50,8 @@ AFTER: dict[str, str] = {
     "deadline": "timestamp",
     "consumer": "string",
 }
+MS_MAX = ((1 << 63) - 1) // 1000
+"""The last date that a timestamp of Spark, in microseconds, can hold."""
 DATES = frozenset(name for name, kind in AFTER.items() if kind == "timestamp")
 
 FIELD_TYPES: dict[str, str] = {

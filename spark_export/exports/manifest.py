@@ -27,8 +27,7 @@ from typing import Any
 
 from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
-from journal.errors import Invalid
-from spark_export.errors import TARGET_INVALID, problem
+from spark_export.errors import TARGET_INVALID, invalid
 
 NAME = "_manifest.json"
 VERSION = 1
@@ -91,10 +90,8 @@ class ExportManifest:
         try:
             kept = json.loads(text)
             if (version := kept.pop("version")) != VERSION:
-                raise problem(
-                    Invalid,
-                    TARGET_INVALID,
-                    f"{where} has version {version!r}, and {VERSION} is known: use a newer journal",
+                raise invalid(
+                    TARGET_INVALID, f"{where} has version {version!r}, and {VERSION} is known: use a newer journal"
                 )
             del kept["bytes"]
             since, schema = kept.pop("since"), kept.pop("schema")
@@ -109,7 +106,7 @@ class ExportManifest:
         except (ValueError, TypeError, KeyError, AttributeError) as e:
             if str(e).startswith("[JOURNAL_"):
                 raise
-            raise problem(Invalid, TARGET_INVALID, f"{where} is no manifest of an export: {e}") from e
+            raise invalid(TARGET_INVALID, f"{where} is no manifest of an export: {e}") from e
 
 
 def _hex(value: Any) -> Any:

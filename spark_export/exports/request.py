@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core.log.cursor import Cursor
-from journal.errors import Invalid
-from spark_export.errors import OPTION_INVALID, problem
+from spark_export.errors import OPTION_INVALID, invalid
 from spark_export.options.common import JournalPlace, ReadOptions
 
 FILTERS = ("status", "priority", "from", "to", "key_prefix")
@@ -66,13 +65,12 @@ def wanted_of(place: JournalPlace, read: Mapping[str, Any], *, is_incremental: b
     for word, text in given.items():
         name = bare.get(word.lower().replace("_", ""))
         if name is None:
-            raise problem(
-                Invalid, OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
+            raise invalid(
+                OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
             )
         found[name] = text
     if is_incremental and (odd := [name for name in found if name in FILTERS]):
-        raise problem(
-            Invalid,
+        raise invalid(
             OPTION_INVALID,
             f"{', '.join(odd)} with since: a key that has changed and is left out by it would look deleted. Leave it out, and "
             "filter where you read",

@@ -21,8 +21,9 @@ from pyarrow import csv, parquet
 
 from journal.core.schema.schema import Schema
 from journal.errors import Invalid, NotFound
+from spark_export.columns.field_columns import ARROW
 from spark_export.columns.layout import AFTER, BEFORE, DATES, FIELD_TYPES, layout
-from spark_export.errors import FILE_INVALID, problem
+from spark_export.errors import FILE_INVALID, invalid, problem
 from spark_export.files import int96
 from spark_export.files.csv import CsvOptions, is_about_utf8, not_utf8, open_csv
 
@@ -32,10 +33,7 @@ SUFFIXES = {
 }  # fmt: skip
 BATCH_ROWS = 16_384
 
-_ARROW = {
-    "string": pa.string(), "binary": pa.binary(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(),
-    "int": pa.int32(), "bigint": pa.int64(), "decimal(20,0)": pa.decimal128(20, 0), "double": pa.float64(),
-}  # fmt: skip
+_ARROW = {name: kind for name, kind in ARROW.items() if name != "timestamp"}
 
 
 class DataFile(NamedTuple):
@@ -55,8 +53,8 @@ class DataFile(NamedTuple):
                 try:
                     found[unquote(name)] = _scalar(unquote(text), AFTER.get(unquote(name)))
                 except (ValueError, OverflowError) as e:
-                    raise problem(
-                        Invalid, FILE_INVALID, f"the directory {part!r} above {self.path} has no value of {name}: {e}"
+                    raise invalid(
+                        FILE_INVALID, f"the directory {part!r} above {self.path} has no value of {name}: {e}"
                     ) from e
         return found
 
@@ -92,10 +90,8 @@ def _format(path: Path, chosen: str | None) -> str | None:
 
 def _needed(path: Path, kind: str | None) -> str:
     if kind is None:
-        raise problem(
-            Invalid,
-            FILE_INVALID,
-            f"the name of {path} does not say what it is: give --format, one of {', '.join(FORMATS)}",
+        raise invalid(
+            FILE_INVALID, f"the name of {path} does not say what it is: give --format, one of {', '.join(FORMATS)}"
         )
     return kind
 
@@ -150,7 +146,7 @@ class FileTable:
     def _unreadable(self, error: Exception, kind: str = "") -> Invalid:
         if self._kind == "csv" and is_about_utf8(error):
             return not_utf8(self.path, self._csv_options)
-        return problem(Invalid, FILE_INVALID, f"cannot read {self.path}{kind}: {error}")
+        return invalid(FILE_INVALID, f"cannot read {self.path}{kind}: {error}")
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same with bytes in place of their base64 (T4)."""
@@ -161,7 +157,7 @@ class FileTable:
                     texts = column.to_pylist()
                     raw = [None if text is None else base64.b64decode(text, validate=True) for text in texts]
                 except ValueError as e:
-                    raise problem(Invalid, FILE_INVALID, f"the column {name!r} of {self.path} is no base64: {e}") from e
+                    raise invalid(FILE_INVALID, f"the column {name!r} of {self.path} is no base64: {e}") from e
                 column = pa.array(raw, pa.binary())
             arrays.append(column)
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -27,7 +27,7 @@ from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loads.blocks import columns_in
 from journal.errors import Invalid, JournalError, KeyExists, StorageError
 from spark_export.columns.mapping import ColumnMapping, columns_of
-from spark_export.errors import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, problem, told
+from spark_export.errors import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, invalid, told
 from spark_export.loads.rejects import check_path, listing, of_batch
 from spark_export.loads.result import LoadResult, RejectedRow
 from spark_export.loads.rows import LoadRows, RefusedRow, rows_of
@@ -140,8 +140,7 @@ def _check_rejected(rejected: Sequence[RefusedRow], options: WriteOptions, parti
     if options.on_reject == "fail":
         raise rows_rejected([(partition, *one) for one in rejected])
     if len(rejected) > LOAD_REJECTS_MAX:
-        raise problem(
-            Invalid,
+        raise invalid(
             ROWS_REJECTED,
             f"more than {LOAD_REJECTS_MAX} rows cannot be loaded, the first of them: {_shown([(partition, *one) for one in rejected])}. "
             "Nothing was changed",
@@ -150,8 +149,7 @@ def _check_rejected(rejected: Sequence[RefusedRow], options: WriteOptions, parti
 
 def rows_rejected(rejected: Sequence[tuple[int, int, Any, str]]) -> JournalError:
     """The error of a load that has rows which cannot be loaded."""
-    return problem(
-        Invalid,
+    return invalid(
         ROWS_REJECTED,
         f"{_shown(rejected)}. Nothing was changed: mend the rows, or say on_reject=list to load the others",
     )
@@ -198,8 +196,7 @@ def _committed(
     full = [part for part in parts if part.name is not None and part.rows]
     rejected = [RejectedRow(part.partition, *one) for part in parts for one in part.rejected]
     if len(rejected) > LOAD_REJECTS_MAX:
-        raise problem(
-            Invalid,
+        raise invalid(
             ROWS_REJECTED,
             f"{len(rejected)} rows cannot be loaded, the first of them: {_shown(rejected)}. Nothing was changed",
         )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from journal.core.arguments import consumer_name
 from journal.core.log.cursor import Cursor
 from journal.errors import Invalid
-from spark_export.errors import OPTION_MISSING, problem
+from spark_export.errors import OPTION_MISSING, invalid
 from spark_export.options.common import (
     PARTITIONS_MAX,
     PLACE,
@@ -55,10 +55,8 @@ class ChangeOptions:
         """The options, as Spark passes them on."""
         found = taken(given, CHANGES, "reading the changes of")
         if not found.pop("changes", False):
-            raise problem(
-                Invalid,
-                OPTION_MISSING,
-                "a stream of a journal has its changes, not its entries: say .option('changes', 'true')",
+            raise invalid(
+                OPTION_MISSING, "a stream of a journal has its changes, not its entries: say .option('changes', 'true')"
             )
         place = place_of(found)
         return cls(place=place, **found)

@@ -24,16 +24,10 @@ from pyspark.sql.types import StructType
 
 from journal.core.schema.schema import Schema
 from journal.engine.snapshots.snapshot import SnapshotPart
-from journal.errors import Invalid, NotFound
+from journal.errors import NotFound
 from spark_export.columns.layout import Column, layout
 from spark_export.columns.spark_schema import chosen, same_columns, struct_of
-from spark_export.errors import (
-    OPTION_INVALID,
-    SCHEMA_GIVEN,
-    SNAPSHOT_NOT_VISIBLE,
-    problem,
-    told,
-)
+from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, SNAPSHOT_NOT_VISIBLE, invalid, problem, told
 from spark_export.options.common import ReadOptions
 from spark_export.snapshots import copy_cache
 from spark_export.snapshots.shared import Counter, SharedSnapshot, parts_number
@@ -57,8 +51,7 @@ class ReadPlan:
         self.schema = schema
         self.timeline = timeline
         if options.decode == "fields" and schema is None:
-            raise problem(
-                Invalid,
+            raise invalid(
                 OPTION_INVALID,
                 f"decode is fields, but the journal {options.place.journal!r} has no schema: use json or msgpack",
             )
@@ -91,8 +84,7 @@ class EntriesReader(DataSourceReader):
         with told():
             self._plan = ReadPlan.of(ReadOptions.parse(given))
         if not same_columns(schema, self._plan.struct):
-            raise problem(
-                Invalid,
+            raise invalid(
                 SCHEMA_GIVEN,
                 "the schema is not the journal's own: leave .schema(…) out, and choose with option('columns', …); if the journal's "
                 f"schema was changed just now, load() again. Given: {schema.simpleString()}; the journal's: "

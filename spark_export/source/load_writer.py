@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from journal.errors import Invalid
-from spark_export.errors import MODE, problem
+from spark_export.errors import MODE, invalid
 from spark_export.loads.plan import TaskPart, arrow_schema, commit, planned, stage
 from spark_export.options.load import WriteOptions
 
@@ -40,8 +39,7 @@ class LoadWriter(DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise problem(
-                Invalid,
+            raise invalid(
                 MODE,
                 "mode('overwrite') would drop work that waits: use mode('append'), with on_conflict=replace for keys that are there. "
                 "To begin anew, drop the journal (`journal drop`)",

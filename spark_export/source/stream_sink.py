@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from journal.errors import Invalid
-from spark_export.errors import MODE, problem
+from spark_export.errors import MODE, invalid
 from spark_export.loads.plan import LoadPlan, arrow_schema, commit, planned, stage
 from spark_export.options.load import WriteOptions
 from spark_export.source.load_writer import LoadMessage, partition_of_task
@@ -43,8 +42,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise problem(
-                Invalid,
+            raise invalid(
                 MODE,
                 "outputMode('complete') would drop work that waits: use append, or update with on_conflict=replace",
             )

@@ -28,7 +28,7 @@ from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
 from journal.errors import NotFound
 from spark_export.errors import SNAPSHOT_GONE, problem, told
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace as Place
 from spark_export.snapshots.copy_cache import known
 from spark_export.stores.open_store import opened_place, place_in
 

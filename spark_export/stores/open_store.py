@@ -29,7 +29,8 @@ from journal.errors import AccessDenied, ConnectionLost, NotFound, StoreLocked
 from journal.net.client.snapshot import RemoteSnapshotPart
 from journal.net.tls import client_context
 from spark_export.errors import NOT_FOUND, STORE_LOCKED, STORE_NOT_FOUND, STORE_UNREACHABLE, coded, problem
-from spark_export.options.common import PLACE, Place, place_of, taken
+from spark_export.options.common import PLACE, place_of, taken
+from spark_export.options.common import JournalPlace as Place
 
 
 @contextlib.contextmanager

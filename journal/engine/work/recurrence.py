@@ -36,6 +36,8 @@ def done_with(
     p: Pipeline, tokens: list[int], nexts: list[Put | None], durability: str | None, caller: Caller
 ) -> Results:
     """Finish leases, each with its next put or without one; a result, an error or None for each."""
+    if len(nexts) != len(tokens):
+        raise Invalid(f"nexts has {len(nexts)} items for {len(tokens)} tokens: give a put or null for each")
     level = p.level_of(durability, p.level)
     while True:
         try:

@@ -10,11 +10,13 @@ W1  `x_from(x_to(v)) == v`. Reading is strict about the number of columns: a ver
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey
-from journal.core.entry.rows import pack_data, unpack_data
+from journal.core.entry.rows import BuriedRow, Row, place, unpack_data
 from journal.core.forecast.forecast import Forecast, Load
+from journal.core.loads.session import LOAD_ID
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, More, Where
 from journal.core.quoting import shown
@@ -129,11 +131,6 @@ def result_from(value: Any) -> PutResult | JournalError:
     return PutResult(outcome, cursor_from(cursor), *rest)
 
 
-def deleted_to(deleted: bool | JournalError) -> Any:
-    """Whether there was an entry to delete, or why it was not deleted."""
-    return error_to(deleted) if isinstance(deleted, JournalError) else deleted
-
-
 def deleted_from(value: Any) -> bool | JournalError:
     """Whether there was an entry to delete, or why it was not deleted."""
     return value if type(value) is bool else error_from(value)
@@ -153,15 +150,26 @@ def error_from(value: Any) -> JournalError:
 
 
 def lease_from(value: Any) -> LeaseRow:
-    """A lease from the wire; to the wire it is `list(row)`."""
+    """A lease from the wire."""
     return _new(LeaseRow, _columns("lease", value))
 
 
-def entry_to(entry: Entry) -> list[Any]:
-    """An entry on the wire."""
+def lease_to(held: Any, data: bytes, insertion: int) -> list[Any]:
+    """A lease on the wire, of what a claim takes (journal.engine.work.claim.Taken)."""
+    priority, process_date = place(held.primary)
+    owner = held.owner
     return [
-        entry.key, pack_data(entry.data), entry.priority, entry.process_date, entry.insertion_date, entry.expiration,
-        entry.status, entry.timeouts, entry.owner, entry.version, entry.start_date,
+        held.key, data, priority, process_date, held.deadline, held.token, held.timeouts, held.version, held.consumer,
+        held.start, owner.decode() if owner else None, insertion, held.expiration,
+    ]  # fmt: skip
+
+
+def entry_to(row: Row, status: str = "W", start: int = 0) -> list[Any]:
+    """An entry on the wire, as journal.core.values.entry_of makes one."""
+    priority, process_date = place(row.primary)
+    return [
+        row.key, row.data, priority, process_date, row.insertion, row.expiration, status, row.timeouts,
+        row.owner.decode() or None, row.version, start,
     ]  # fmt: skip
 
 
@@ -169,12 +177,6 @@ def entry_from(value: Any) -> Entry:
     """An entry from the wire."""
     key, data, *rest = _columns("entry", value)
     return _reading("entry", lambda: Entry(key, unpack_data(data), *rest))
-
-
-def page_to(page: Page) -> dict[str, Any]:
-    """Some entries on the wire, with the place where to go on."""
-    after = None if page.after is None else bytes.fromhex(page.after)
-    return {"entries": [entry_to(entry) for entry in page.entries], "after": after}
 
 
 def page_from(value: Any) -> Page:
@@ -187,9 +189,9 @@ def page_from(value: Any) -> Page:
     raise FrameError(f"{shown(value)} is no page: it has entries and after")
 
 
-def buried_to(buried: Buried) -> list[Any]:
+def buried_to(buried: BuriedRow) -> list[Any]:
     """A buried entry on the wire."""
-    return [entry_to(buried.entry), buried.reason, buried.date]
+    return [entry_to(buried.row, "B"), buried.reason, buried.date]
 
 
 def buried_from(value: Any) -> Buried:
@@ -338,26 +340,82 @@ def group_to(results: Sequence[Any]) -> list[Any]:
     ]
 
 
+def _group_item_from(value: Any) -> Any:
+    """What one item of a group came to."""
+    return result_from(value) if type(value) in (list, dict) else value
+
+
+def _extended_from(value: Any) -> tuple[int, int]:
+    match value:
+        case {"deadline": int(deadline), "version": int(version)}:
+            return deadline, version
+    raise FrameError(f"{shown(value)} is no extended lease: it has deadline and version")
+
+
+def _load_begun_from(value: Any) -> str:
+    match value:
+        case {"load": str(load)} if LOAD_ID.fullmatch(load):
+            return load
+    raise FrameError(f"{shown(value)} is no load that was begun: it has the id of one")
+
+
+class Codec(NamedTuple):
+    """A value of replies: the way to the wire and back (W1). Entries come from the engine as columns (journal.engine.caller)."""
+
+    to: Callable[[Any], Any]
+    from_: Callable[[Any], Any]
+
+
 def _as_is(value: Any) -> Any:
     return value
 
 
-ENCODERS: dict[str, Callable[[Any], Any]] = {
-    "null": _as_is,
-    "int": _as_is,
-    "bool": _as_is,
-    "map": _as_is,
-    "cursor": cursor_to,
-    "result": result_to,
-    "[result or error]": group_to,
-    "[bool or error]": group_to,
-    "[result, error or null]": group_to,
-    "{deadline, version}": lambda extended: {"deadline": extended[0], "version": extended[1]},
-    "{load}": lambda load: {"load": load},
-    "loaded": loaded_to,
-    "forecast": forecast_to,
-    "generation": generation_to,
-    "[generation]": lambda generations: [generation_to(each) for each in generations],
-    "compacted": list,
+_SAME = Codec(_as_is, _as_is)
+CODECS: dict[str, Codec] = {
+    "null": _SAME,
+    "int": _SAME,
+    "bool": _SAME,
+    "map": _SAME,
+    "text": _SAME,
+    "cursor": Codec(cursor_to, cursor_from),
+    "result": Codec(result_to, result_from),
+    "[result or error]": Codec(group_to, lambda value: [result_from(each) for each in value]),
+    "[bool or error]": Codec(group_to, lambda value: [deleted_from(each) for each in value]),
+    "[result, error or null]": Codec(group_to, lambda value: [_group_item_from(each) for each in value]),
+    "entry": Codec(_as_is, entry_from),
+    "lease": Codec(lambda taken: lease_to(*taken), lease_from),
+    "flag": Codec(flag_to, flag_from),
+    "feed": Codec(feed_to, feed_from),
+    "buried": Codec(buried_to, buried_from),
+    "{deadline, version}": Codec(lambda extended: {"deadline": extended[0], "version": extended[1]}, _extended_from),
+    "{load}": Codec(lambda load: {"load": load}, _load_begun_from),
+    "loaded": Codec(loaded_to, loaded_from),
+    "forecast": Codec(forecast_to, forecast_from),
+    "generation": Codec(generation_to, generation_from),
+    "compacted": Codec(list, compacted_from),
+    "block": Codec(block_to, block_from),
 }
-"""By the text of a request's reply: its value on the wire."""
+"""By what a request declares as its reply."""
+
+
+@cache
+def codec_of(reply: str) -> Codec:
+    """The codec of a reply: `[x]` is a list of x, `x or null` an x or none."""
+    found = CODECS.get(reply)
+    if found is None and reply.startswith("[") and reply.endswith("]"):
+        to, from_ = codec_of(reply[1:-1])
+        return Codec(lambda value: [to(each) for each in value], lambda value: [from_(each) for each in _list(value)])
+    if found is None and reply.endswith(" or null"):
+        to, from_ = codec_of(reply.removesuffix(" or null"))
+        return Codec(
+            lambda value: None if value is None else to(value), lambda value: None if value is None else from_(value)
+        )
+    if found is None:
+        raise KeyError(f"there is no codec for the reply {reply}")
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise FrameError(f"{shown(value)} is no list")
+    return value

@@ -29,7 +29,7 @@ from journal.core.values import Loaded, Put, PutResult
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.feed.changes import changes, first_cursor
 from journal.engine.feed.consumers import Consumers
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
 from journal.engine.loads.load import Loads
 from journal.engine.loads.prepare import Part
@@ -96,7 +96,7 @@ class EngineLog:
         """Itself: no network is waited for."""
         return self
 
-    def feed(self, options: FeedOptions) -> Feed:
+    def feed(self, options: FeedOptions) -> EngineFeed:
         """A feed over the log."""
         return open_feed(self.p, self.consumers, options)
 

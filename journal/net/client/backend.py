@@ -237,7 +237,7 @@ class ClientJournal(ClientLog):
         try:
             for name, part in zip(names, parts, strict=True):
                 send_part(part, name, self.load_part(began, name))
-            return self.call(replace(how, load=began, parts=names))
+            return self.call(how.changed(load=began, parts=names))
         except BaseException:
             self.call(LoadAbortRequest(load=began))
             raise
@@ -364,7 +364,7 @@ class ClientJournal(ClientLog):
 
     def buried(self, asked: operate.BuriedRequest) -> BuriedPage:
         """The buried entries, or a page of them."""
-        found, after = self.in_parts(asked if asked.limit else replace(asked, limit=LIST_MAX), asked.limit)
+        found, after = self.in_parts(asked if asked.limit else asked.changed(limit=LIST_MAX), asked.limit)
         return BuriedPage(found, None if after is None else after.hex())
 
     def get_many(self, asked: read.GetManyRequest) -> list[Entry | None]:
@@ -391,7 +391,7 @@ class ClientJournal(ClientLog):
 
     def scan(self, request: read.ScanRequest) -> Iterator[Entry]:
         """All entries, in pages."""
-        asked = call_of(replace(request, limit=SCANNED), self.name)
+        asked = call_of(request.changed(limit=SCANNED), self.name)
         while True:
             rows, after = fields(self.ask(asked), "SCAN", entries=list, after=bytes | None)
             yield from map(entry_from, rows)

@@ -40,7 +40,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-ANYBODY: frozenset[Role] = frozenset()
+ANY_CONNECTION: frozenset[Role] = frozenset()
 """Every connection, also before its identity is known."""
 KNOWN: frozenset[Role] = frozenset(Role)
 """Every identity."""

@@ -123,10 +123,10 @@ def _number(options: Mapping[str, object], name: str, low: int) -> int:
     return value
 
 
-def _check_version(hello: Hello, who: str, we: str) -> None:
+def _check_version(hello: Hello, other: str, we: str) -> None:
     if hello.magic != MAGIC:
         raise FrameError(f"a hello of {shown(hello.magic)}: this {we} speaks {MAGIC}")
     if not hello.low <= VERSION <= hello.high:
         raise VersionUnsupported(
-            f"the {who} speaks versions {shown(hello.low)} to {shown(hello.high)}, this {we} speaks version {VERSION}"
+            f"the {other} speaks versions {shown(hello.low)} to {shown(hello.high)}, this {we} speaks version {VERSION}"
         )

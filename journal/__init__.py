@@ -48,7 +48,7 @@ from journal.errors import (
 
 if TYPE_CHECKING:
     from journal._open import open
-    from journal.api.backend import Feed, Snapshot, SnapshotPart
+    from journal.api.backend import Feed, Snapshot, SnapshotPart, Subscription
     from journal.api.journal import Journal
     from journal.api.lease import Lease
     from journal.api.log import MergedJournals
@@ -155,6 +155,7 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
     "StoreLocked",
+    "Subscription",
     "TimedOut",
     "Unacknowledged",
     "UnknownCommand",
@@ -168,7 +169,7 @@ __all__ = [
 
 _PLACES = {
     "journal._open": "open",
-    "journal.api.backend": "Feed Snapshot SnapshotPart",
+    "journal.api.backend": "Feed Snapshot SnapshotPart Subscription",
     "journal.api.journal": "Journal",
     "journal.api.lease": "Lease",
     "journal.api.log": "MergedJournals",

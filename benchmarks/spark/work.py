@@ -122,11 +122,11 @@ class Constant:
 
 def batches(shot: Any, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The entries of a snapshot as Arrow, in this process."""
-    from spark_export.columns.entry_batches import Rows, Shaper
+    from spark_export.columns.entry_batches import BatchShaper, RowFilter
     from spark_export.columns.layout import layout
 
-    rows = Rows(taken=shot.taken)
-    shaper = Shaper(arrow, layout(None, "msgpack"), rows, data=None, decode="msgpack")
+    rows = RowFilter(taken=shot.taken)
+    shaper = BatchShaper(arrow, layout(None, "msgpack"), rows, data=None, decode="msgpack")
     for part in shot.parts(1):
         for block in part.read():
             yield from shaper.batches(block)

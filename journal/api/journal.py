@@ -8,7 +8,7 @@ Reading shows nothing that could still vanish: a reader that meets a row whose w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
 from typing import Any
 
@@ -491,6 +491,16 @@ class Journal(Log[JournalBackend]):
         """Have sleeping workers look around, e.g. after their `stop` was set."""
         self._backend.wake()
 
+    @property
+    def has_bucket_index(self) -> bool:
+        """Whether a claim by buckets can go ahead at once; over a connection always, since the daemon sees to that."""
+        return self._backend.has_bucket_index
+
+    def prepare_buckets(self, buckets: Range) -> None:
+        """Make the index that claims by buckets need. The first of them makes it too, which takes long in a large journal."""
+        _check_buckets(buckets)
+        self._backend.prepare_buckets(buckets)
+
     # -- buried entries -----------------------------------------------------------------------------------------------------
 
     def buried(
@@ -610,15 +620,19 @@ class Journal(Log[JournalBackend]):
         """
         return self._call(ForecastRequest.of(step=step, horizon=horizon, since=since))
 
-    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None, known: Sequence[Any] = ()) -> Snapshot:
         """
         All entries as they are now, copied to files, to be read in parts by many processes while the journal goes on.
 
         The files lie in `directory`, or in the store; they go when the snapshot is closed. One that is not closed goes with
         the store, unless it lies in a directory that was given. A store that was opened with readonly=True shows its owner's
-        last checkpoint. A daemon keeps the copy in its store until it is closed, or until five minutes after it was last read.
+        last checkpoint. A daemon keeps the copy in its store until it is closed, or until five minutes after it was last read; then
+        neither `directory` nor `known` has an effect.
+
+        known   the copies (`copies` of a part) of earlier snapshots, whose files stay for as long as this one is used: what has not
+                changed since is not copied again
         """
-        return self._backend.snapshot(directory)
+        return self._backend.snapshot(directory, known)
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes, cheap to read; docs/OPERATIONS.md has each field."""

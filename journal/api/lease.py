@@ -148,3 +148,13 @@ class Lease:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.token} of {self.key!r} until {self.deadline}>"
+
+
+def answer_through(lease: Lease, holder: Holder) -> None:
+    """Have a role, which records the answers, called in place of the journal."""
+    lease._holder = holder
+
+
+def mark_ended(lease: Lease) -> None:
+    """Record that a lease was ended by its token, not through the object."""
+    lease._is_ended = True

@@ -9,7 +9,7 @@ K1  Every call is whole: the shield is up while it runs (journal.shield).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from journal.core.values import Loaded, Put, PutResult
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.feed.changes import changes, first_cursor
 from journal.engine.feed.consumers import Consumers
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
 from journal.engine.loads.load import Loads
 from journal.engine.loads.prepare import Part
@@ -69,6 +69,7 @@ def _on_p(handle: Callable[[Pipeline, Any, Caller], Any]) -> Handler:
 class EngineLog:
     """The log of a journal, or of all merged ones together (journal.api.backend.LogBackend)."""
 
+    is_remote = False
     given: Any = None
     """What a daemon that serves it keeps of changes that it has given in part."""
 
@@ -95,7 +96,7 @@ class EngineLog:
         """Itself: no network is waited for."""
         return self
 
-    def feed(self, options: FeedOptions) -> Feed:
+    def feed(self, options: FeedOptions) -> EngineFeed:
         """A feed over the log."""
         return open_feed(self.p, self.consumers, options)
 
@@ -135,6 +136,7 @@ class EngineJournal(EngineLog):
         self.done = self.finishes.one
         self.done_many = self.finishes.many
         self.scan = self.reads.scan
+        self.prepare_buckets = self.claims.index
 
     def within(self, timeout_ms: int | None) -> EngineJournal:
         """Itself: no network is waited for."""
@@ -183,9 +185,14 @@ class EngineJournal(EngineLog):
         rule = creating(is_repeatable) if is_create else lifecycle.put
         return put_many(self.p, puts, durability, rule, caller)
 
-    def snapshot(self, directory: str | PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, directory: str | PathLike[str] | None = None, known: Sequence[Any] = ()) -> Snapshot:
         """All entries as they are now, copied to files."""
-        return take(self.p, directory)
+        return take(self.p, directory, known)
+
+    @property
+    def has_bucket_index(self) -> bool:
+        """Whether claims by buckets can go ahead at once."""
+        return self.claims.is_indexed
 
     def load(self, parts: list[Part], how: LoadCommitRequest, caller: Caller = LOCAL) -> Loaded:
         """Load parts as one change."""

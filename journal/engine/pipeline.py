@@ -32,6 +32,7 @@ from journal.engine.generations.generations import Generations, Kept
 from journal.engine.log.compaction import Compaction
 from journal.engine.log.deferred_syncs import deferred
 from journal.engine.log.durability import FULL, NONE, OS, level_named
+from journal.engine.log.followers import Followers
 from journal.engine.log.group_commit import GroupCommit, Kind, NotHere
 from journal.engine.log.reader import Place, Reader, segment_path
 from journal.engine.log.retention import Retention
@@ -46,7 +47,6 @@ from journal.engine.state.clock_steps import follow, resume
 from journal.engine.state.file import DATABASES, Rows
 from journal.engine.state.old_values import encoder_of
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
-from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
@@ -81,8 +81,7 @@ class Pipeline(Wake):
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
-        self.followers: tuple[Latch, ...] = ()
-        """Set when there may be more to read in the log."""
+        self.followers = Followers()
         self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
         self.trouble: StorageError | None = None
@@ -101,7 +100,9 @@ class Pipeline(Wake):
         self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
-        self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
+        self.commit = GroupCommit(
+            self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.followers.tell
+        )
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
@@ -203,7 +204,7 @@ class Pipeline(Wake):
             except JournalError as e:
                 log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
             self.due.notify_all()
-            self.tell()
+            self.followers.tell()
         self.consumers.wake()
         self.commit.close()
         with self.commit.io, self.lock:
@@ -226,7 +227,7 @@ class Pipeline(Wake):
     def _failed(self, error: StoreFailed) -> None:
         if self.trouble is None:
             self.trouble = error
-            self.tell()
+            self.followers.tell()
             self.consumers.wake()
             self.keeper.after(0, self._tick_later)  # wakes all sleeping workers
 
@@ -317,8 +318,8 @@ class Pipeline(Wake):
             if not self._is_sync_scheduled:
                 self._is_sync_scheduled = True
                 self.keeper.after(self._sync_s, self._sync_later)
-            if self.followers:
-                self.tell()
+            if self.followers.latches:
+                self.followers.tell()
         checkpoints = self.checkpoints
         if changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
             checkpoints.pressed()
@@ -329,12 +330,6 @@ class Pipeline(Wake):
         next_due = None if self.state.is_paused else self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
             self.due.rouse(next_due)
-
-    def tell(self) -> None:
-        """Wake the followers of the log."""
-        for news in self.followers:
-            if not news.is_set():
-                news.set()
 
     def shown(self) -> int:
         """The last offset that a follower may see: no record that could still vanish although it was asked to last."""

@@ -25,9 +25,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from journal.errors import Invalid
 from spark_export.columns.layout import FIELD, TIMELINE, TYPE, Column
-from spark_export.errors import COLUMN_UNKNOWN, problem
+from spark_export.errors import COLUMN_UNKNOWN, invalid
 
 SPARK: dict[str, DataType] = {
     "string": StringType(),
@@ -69,7 +68,7 @@ def chosen(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Colu
             near = get_close_matches(name.lower(), list(by_name), n=1)
             hint = f"did you mean {by_name[near[0]].name!r}?" if near else ""
             known = ", ".join(each.name for each in columns)
-            raise problem(Invalid, COLUMN_UNKNOWN, f"there is no column {name!r}: {hint or f'the columns are {known}'}")
+            raise invalid(COLUMN_UNKNOWN, f"there is no column {name!r}: {hint or f'the columns are {known}'}")
         found.append(column)
     return tuple(found)
 

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from journal.errors import Busy, Invalid
-from spark_export.errors import TARGET_BUSY, TARGET_INVALID, problem, spark_at
+from journal.errors import Busy
+from spark_export.errors import TARGET_BUSY, TARGET_INVALID, invalid, problem, spark_at
 from spark_export.exports.manifest import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Target(Protocol):
+class ExportTarget(Protocol):
     """The directory of an export, under its three names."""
 
     shown: str
@@ -59,7 +59,7 @@ class Target(Protocol):
         """Give the new directory its name; what had it goes (G4)."""
 
 
-def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> Target:
+def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> ExportTarget:
     """The target that a path or an address means; only an address needs Spark."""
     text = os.fspath(written)
     scheme = urlsplit(text).scheme
@@ -75,9 +75,7 @@ class LocalTarget:
     def __init__(self, path: str) -> None:
         self._path = Path(os.path.abspath(path))
         if not self._path.name:
-            raise problem(
-                Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made"
-            )
+            raise invalid(TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made")
         self._new = self._path.with_name(f".{self._path.name}.exporting")
         self._old = self._path.with_name(f".{self._path.name}.replaced")
         self.shown = str(self._path)
@@ -95,7 +93,7 @@ class LocalTarget:
                 Busy, TARGET_BUSY, f"another export to {self.shown} is under way: wait for it, or choose another target"
             ) from e
         except OSError as e:
-            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
+            raise invalid(TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
         try:
             yield
         finally:
@@ -183,9 +181,7 @@ class HadoopTarget:
         self._jvm = jvm
         whole = jvm.org.apache.hadoop.fs.Path(address)
         if whole.getParent() is None:
-            raise problem(
-                Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it"
-            )
+            raise invalid(TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it")
         self._path = whole
         self._new = self._beside("exporting")
         self._old = self._beside("replaced")
@@ -254,4 +250,4 @@ class HadoopTarget:
 
     def _rename(self, one: Any, other: Any) -> None:
         if not self._fs.rename(one, other):
-            raise problem(Invalid, TARGET_INVALID, f"{one.toString()} could not be renamed to {other.toString()}")
+            raise invalid(TARGET_INVALID, f"{one.toString()} could not be renamed to {other.toString()}")

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from journal.engine.snapshots.reader import Copied
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace as Place
 
 NAME = "journal-copies.json"
 

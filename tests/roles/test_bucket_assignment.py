@@ -12,7 +12,7 @@ import journal
 from journal import Consumer, Put, Range
 from journal.core.buckets import bucket_of
 from journal.core.entry.keys import key_bytes, murmur
-from journal.roles.bucket_assignment import Dealing, dealing_of
+from journal.roles.bucket_assignment import BucketAssignment, assignment_of
 from journal.testing import ManualClock
 from tests.roles.consuming import brief, pass_time, taken
 
@@ -29,13 +29,13 @@ class Seat:
 
 
 @pytest.fixture
-def dealing(pages: journal.Journal) -> Dealing:
-    found = dealing_of(pages._ground())
+def dealing(pages: journal.Journal) -> BucketAssignment:
+    found = assignment_of(pages._ground())
     found.buckets = 10
     return found
 
 
-def test_sizes_differ_by_one_at_most(dealing: Dealing) -> None:
+def test_sizes_differ_by_one_at_most(dealing: BucketAssignment) -> None:
     """Ten buckets, three consumers; and whoever comes or goes."""
     seats = [Seat(name) for name in "abc"]
     for seat in seats:
@@ -47,7 +47,7 @@ def test_sizes_differ_by_one_at_most(dealing: Dealing) -> None:
     assert sorted(len(seat.dealt) for seat in seats if seat.dealt is not None) == [5, 5]
 
 
-def test_more_consumers_than_buckets(dealing: Dealing) -> None:
+def test_more_consumers_than_buckets(dealing: BucketAssignment) -> None:
     """The rest get none, until somebody goes."""
     seats = [Seat(f"{n}") for n in range(11)]
     for seat in seats:
@@ -58,7 +58,7 @@ def test_more_consumers_than_buckets(dealing: Dealing) -> None:
     assert [seat.dealt for seat in seats[1:]].count(None) == 0
 
 
-def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
+def test_sitting_twice_and_rising_twice(dealing: BucketAssignment) -> None:
     """Change nothing."""
     seat = Seat("a")
     dealing.enter(seat)
@@ -74,7 +74,7 @@ def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40), st.integers(1, 12))
 def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) -> None:
     """What is dealt is disjoint and complete, and everybody has what the dealing says."""
-    dealing = Dealing(buckets)
+    dealing = BucketAssignment(buckets)
     seats = [Seat(f"{n}") for n in range(7)]
     for seat in seats:
         dealing.enter(seat)
@@ -116,7 +116,7 @@ def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
         assert len(b.buckets or ()) == 512
         del gone
         gc.collect()
-        dealing_of(pages._ground()).sweep()
+        assignment_of(pages._ground()).sweep()
         assert len(b.buckets or ()) == 1024
 
 

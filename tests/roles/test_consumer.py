@@ -12,7 +12,7 @@ import pytest
 
 import journal
 from journal import Consumer, Put, Range
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.engine.helpers import must_end
 from tests.roles.consuming import Said, brief, pass_time, sleeps, taken
@@ -248,7 +248,7 @@ def test_a_forgotten_consumer_frees_its_name(pages: journal.Journal) -> None:
     del consumer
     gc.collect()
     Consumer(pages, name="c").close()
-    watch().forget()
+    renewal_thread().forget()
 
 
 def test_its_leases_come_first_after_a_restart(

@@ -13,7 +13,7 @@ import journal
 from journal import Delete, Move, Producer, Put
 from journal.core.entry.uuid7 import created
 from journal.roles import fresh_keys
-from journal.roles.fresh_keys import Fresh
+from journal.roles.fresh_keys import KeySource
 from journal.testing import ManualClock
 
 
@@ -60,7 +60,7 @@ def test_a_key_is_made_where_none_is_given(
     billing: Producer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of publication, telling the engine's time."""
-    monkeypatch.setattr(fresh_keys, "_source", Fresh())  # that of the process may have seen later times
+    monkeypatch.setattr(fresh_keys, "_source", KeySource())  # that of the process may have seen later times
     keys = [billing.publish(n).key for n in range(3)]
     clock.advance(1000)
     keys.append(billing.publish(3).key)

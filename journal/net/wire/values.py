@@ -59,6 +59,11 @@ class LeaseRow(NamedTuple):
     insertion_date: int
     expiration: int
 
+    @property
+    def group(self) -> str | None:
+        """The producer group of the entry, by the name that journal.Lease reads."""
+        return self.owner
+
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "result": ("outcome", "cursor", "version", "process_date", "priority"),

@@ -16,7 +16,7 @@ from journal.cli import main
 from journal.core.limits import DATE_MAX
 from spark_export import export as module_function
 from spark_export.columns.layout import FIELD, TIMELINE, TYPE
-from spark_export.exports.manifest import NAME, Manifest
+from spark_export.exports.manifest import NAME, ExportManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,7 +230,7 @@ def test_the_command_exports(spark: SparkSession, path: Path, out: Path, capsys:
     assert not any("snappy" in file.name for file in (out / "full").rglob("*"))
     assert main([*words, "--json", "--replace"]) == 0
     kept = capsys.readouterr().out
-    assert Manifest.from_json(kept, "here") == Manifest.from_json((out / "full" / NAME).read_text(), "here")
+    assert ExportManifest.from_json(kept, "here") == ExportManifest.from_json((out / "full" / NAME).read_text(), "here")
     assert main(words) == 1
     assert "[JOURNAL_TARGET_EXISTS]" in capsys.readouterr().err
     assert main([*words[:3], str(out / "x"), "--option", "compression"]) == 2

@@ -241,7 +241,7 @@ def test_attempts_that_do_not_count_are_in_no_load(path: Path) -> None:
     plan = planned(WriteOptions.parse({"path": str(path), "journal": "pages", "on_conflict": "error"}), batch.schema)
     lost, counts = stage([batch], plan, 0), stage([batch], plan, 0)
     assert lost.name != counts.name
-    assert commit(plan, [counts], None).loaded.inserted == 2
+    assert commit(plan, [counts], None).inserted == 2
     assert {"x", "y"} < entries(path).keys()
 
 

@@ -16,7 +16,7 @@ from tests.spark.blocks import NOW, Made, block
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'journal[spark]'")
 from spark_export.columns import entry_arrays  # noqa: E402 - numpy and pyarrow are needed for it
-from spark_export.columns.entry_batches import Rows, Shaper  # noqa: E402
+from spark_export.columns.entry_batches import BatchShaper, RowFilter  # noqa: E402
 from spark_export.columns.field_columns import ARROW  # noqa: E402
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ def rows_of(made: Made, schema: Schema | None = None, decode: str = "auto", **ro
     """The rows of a block, as Python has them, checked as Arrow does."""
     columns: tuple[Column, ...] = layout(schema, decode)
     arrow = pa.schema([(column.name, ARROW[column.kind]) for column in columns])
-    shaper = Shaper(arrow, columns, Rows(taken=NOW, **rows), data=schema, decode=decode)
+    shaper = BatchShaper(arrow, columns, RowFilter(taken=NOW, **rows), data=schema, decode=decode)
     found: list[dict[str, Any]] = []
     for batch in shaper.batches(made):
         batch.validate(full=True)

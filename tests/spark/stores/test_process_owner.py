@@ -70,7 +70,7 @@ def test_a_load_of_spark_lives_with_its_driver(options: WriteOptions) -> None:
     plan = planned(options, batch.schema)
     assert (plan.staging.directory or "").endswith(f".{driver()}") and driver() != own()
     begin(options).remove()
-    assert commit(plan, [stage([batch], plan, 0)], None).loaded.inserted == 1
+    assert commit(plan, [stage([batch], plan, 0)], None).inserted == 1
     assert left(options) == []
 
 

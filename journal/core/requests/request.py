@@ -172,6 +172,10 @@ class Request(Generic[R_co]):
                 given[name] = accept(name, value)
         return cls(**given)
 
+    def replaced(self, **given: Any) -> Self:
+        """The same with other values of these fields."""
+        return type(self)(**(self.__dict__ | given))
+
     def to_wire(self) -> dict[str, Any]:
         """Its parameters as they are sent; what has its default is left out."""
         given: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from journal.errors import FrameError, Invalid, VersionUnsupported
 from journal.net.wire.auth import SESSION_BYTES, check_nonce
 from journal.net.wire.frames import MAGIC, VERSION, Hello, Pack, packer
 from journal.net.wire.limits import HELLO_BYTES_MAX, Limits
-from journal.net.wire.message import PLACE, checked
+from journal.net.wire.line import PLACE, checked
 from journal.net.wire.sessions import Sessions
 from journal.net.wire.tokens import Token
 

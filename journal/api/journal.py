@@ -16,7 +16,7 @@ from journal.api.backend import Ground, JournalBackend, Part, Snapshot, Subscrip
 from journal.api.lease import Lease
 from journal.api.log import Log
 from journal.api.worker import work
-from journal.core.arguments import consumer_name, lease_ms, listed, selectable, status_of, token_of
+from journal.core.arguments import check_level, consumer_name, lease_ms, listed, selectable, status_of, token_of
 from journal.core.buckets import Range
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
@@ -139,6 +139,8 @@ class Journal(Log[JournalBackend]):
             and type(priority) is int
             and 0 <= priority <= PRIORITY_MAX
         ):
+            if durability is not None:
+                check_level(durability)
             return self._put(key, data, priority, durability)  # the usual put, without a request
         _check_dates(process_date, delay)
         return self._call(
@@ -183,14 +185,17 @@ class Journal(Log[JournalBackend]):
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return self._backend.put_many(_group(puts, "put_many"), durability)
+        items = _group(puts, "put_many")
+        check_level(durability)
+        return self._backend.put_many(items, durability)
 
     def create_many(
         self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
     ) -> list[PutResult | JournalError]:
         """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
         items = _group(puts, "create_many")
-        return self._backend.put_many(items, durability, is_create=True, is_repeatable=is_repeatable)
+        check_level(durability)
+        return self._backend.put_many(items, durability, is_create=True, is_repeatable=bool(is_repeatable))
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
@@ -224,7 +229,7 @@ class Journal(Log[JournalBackend]):
 
         The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
         """
-        return self._call(MoveManyRequest(moves=_group(moves, "move_many"), durability=durability))
+        return self._call(MoveManyRequest.of(moves=_group(moves, "move_many"), durability=durability))
 
     def delete_many(
         self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
@@ -234,7 +239,7 @@ class Journal(Log[JournalBackend]):
 
         The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
         """
-        return self._call(DeleteManyRequest(deletes=_group(deletes, "delete_many"), durability=durability))
+        return self._call(DeleteManyRequest.of(deletes=_group(deletes, "delete_many"), durability=durability))
 
     # -- loads ------------------------------------------------------------------------------------------------------------
 
@@ -316,6 +321,8 @@ class Journal(Log[JournalBackend]):
             _check_buckets(buckets)
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
+        if durability is not None:
+            check_level(durability)
         lent = self._claim(consumer, None if lease is None else lease_ms(lease), durability, buckets)
         return None if lent is None else Lease(self, *lent)
 
@@ -337,6 +344,7 @@ class Journal(Log[JournalBackend]):
             raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
         _check_buckets(buckets)
         consumer_name(consumer)
+        check_level(durability)
         duration = None if lease is None else lease_ms(lease)
         return [Lease(self, *lent) for lent in self._backend.claim_many(n, consumer, duration, durability, buckets)]
 
@@ -373,6 +381,8 @@ class Journal(Log[JournalBackend]):
         ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
         """
         number = token if type(token) is int else token_of(token)
+        if durability is not None:
+            check_level(durability)
         if next is None:
             self._done(number, durability)
             return None
@@ -408,6 +418,7 @@ class Journal(Log[JournalBackend]):
             for put in nexts:
                 if put is not None:
                     _check_put(put)
+        check_level(durability)
         return self._backend.done_many(tokens, nexts, durability)
 
     def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
@@ -531,6 +542,7 @@ class Journal(Log[JournalBackend]):
         wanted = listed(keys, "retry_many")
         if len(wanted) > GROUP_MAX:
             raise Invalid(f"retry_many takes up to {GROUP_MAX} keys, not {len(wanted)}: split the group")
+        check_level(durability)
         return self._call(RetryManyRequest(keys=wanted, durability=durability))
 
     def discard(self, key: UserKey, *, durability: str | None = None) -> None:
@@ -658,7 +670,7 @@ class Journal(Log[JournalBackend]):
 
     def resume(self, *, durability: str | None = None) -> bool:
         """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
-        return self._call(ResumeRequest(durability=durability))
+        return self._call(ResumeRequest.of(durability=durability))
 
     def measure_drift(self, peer: str, t0: float, t1: float, t2: float, t3: float) -> bool:
         """

@@ -105,7 +105,7 @@ class Store:
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
-        return self._backend.call(CheckRequest(deep=deep))
+        return self._backend.call(CheckRequest.of(deep=deep))
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Backup:
         """

@@ -52,7 +52,8 @@ from journal.net.wire.values import (
 )
 
 _RESULT = len(COLUMNS["result"])
-_LEASE = len(COLUMNS["lease"])
+_LEASE = len(LeaseRow._fields)
+_DATA, _INSERTED = LeaseRow._fields.index("data"), LeaseRow._fields.index("insertion_date")
 _DUES = int, type(None)
 _MISSING = object()
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -104,20 +105,16 @@ def result_or_null(value: Any) -> PutResult | JournalError | None:
 
 def lent(value: Any) -> Lent:
     """A lease that was taken."""
-    row = lease_from(value)
-    return row, row.data, row.insertion_date
+    if type(value) is not list or len(value) != _LEASE:
+        lease_from(value)  # tells what is wrong with it
+    return _new(LeaseRow, value), value[_DATA], value[_INSERTED]
 
 
 def claimed(value: Any) -> tuple[Lent | None, int | None]:
     """The lease of a claim, if there is one, and when to ask again."""
     if type(value) is dict and len(value) == 2 and "lease" in value and type(value.get("next_due", "")) in _DUES:
         lease = value["lease"]
-        if lease is None:
-            return None, value["next_due"]
-        if type(lease) is list and len(lease) == _LEASE:
-            row = _new(LeaseRow, lease)
-            return (row, row.data, row.insertion_date), None
-        return lent(lease), None  # tells what is wrong with it
+        return None if lease is None else lent(lease), value["next_due"]
     raise FrameError(f"{shown(value)} is no answer to CLAIM: it has lease and next_due")
 
 

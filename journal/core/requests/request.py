@@ -40,7 +40,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-ANYBODY: frozenset[Role] = frozenset()
+ANY_CONNECTION: frozenset[Role] = frozenset()
 """Every connection, also before its identity is known."""
 KNOWN: frozenset[Role] = frozenset(Role)
 """Every identity."""
@@ -172,9 +172,9 @@ class Request(Generic[R_co]):
                 given[name] = accept(name, value)
         return cls(**given)
 
-    def changed(self, **given: Any) -> Self:
-        """The same request with other values of these fields."""
-        return type(self)(**self.__dict__ | given)
+    def replaced(self, **given: Any) -> Self:
+        """The same with other values of these fields."""
+        return type(self)(**(self.__dict__ | given))
 
     def to_wire(self) -> dict[str, Any]:
         """Its parameters as they are sent; what has its default is left out."""

@@ -21,7 +21,7 @@ from journal.errors import ConnectionLost, JournalError, LeaseLost, Stopping, St
 from journal.net.client.client import Client
 from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.waiters import Inbox
-from journal.net.client.replies import subscribed
+from journal.net.wire.codecs import subscribed
 from journal.net.wire.values import LeaseRow, error_from, lease_from
 from journal.shield import SHIELD, shielded
 

@@ -10,13 +10,11 @@ W1  `x_from(x_to(v)) == v`. Reading is strict about the number of columns: a ver
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey
 from journal.core.entry.rows import BuriedRow, Row, place, unpack_data
 from journal.core.forecast.forecast import Forecast, Load
-from journal.core.loads.session import LOAD_ID
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, More, Where
 from journal.core.quoting import shown
@@ -325,9 +323,6 @@ def block_from(value: Any) -> Block:
     return Block([keys[at : at + PRIMARY_BYTES] for at in range(0, len(keys), PRIMARY_BYTES)], values, held)
 
 
-# -- replies ----------------------------------------------------------------------------------------------------------
-
-
 def group_to(results: Sequence[Any]) -> list[Any]:
     """What the items of a group came to: results, errors, and what is on the wire as it is."""
     return [
@@ -338,84 +333,3 @@ def group_to(results: Sequence[Any]) -> list[Any]:
         else each
         for each in results
     ]
-
-
-def _group_item_from(value: Any) -> Any:
-    """What one item of a group came to."""
-    return result_from(value) if type(value) in (list, dict) else value
-
-
-def _extended_from(value: Any) -> tuple[int, int]:
-    match value:
-        case {"deadline": int(deadline), "version": int(version)}:
-            return deadline, version
-    raise FrameError(f"{shown(value)} is no extended lease: it has deadline and version")
-
-
-def _load_begun_from(value: Any) -> str:
-    match value:
-        case {"load": str(load)} if LOAD_ID.fullmatch(load):
-            return load
-    raise FrameError(f"{shown(value)} is no load that was begun: it has the id of one")
-
-
-class Codec(NamedTuple):
-    """A value of replies: the way to the wire and back (W1). Entries come from the engine as columns (journal.engine.caller)."""
-
-    to: Callable[[Any], Any]
-    from_: Callable[[Any], Any]
-
-
-def _as_is(value: Any) -> Any:
-    return value
-
-
-_SAME = Codec(_as_is, _as_is)
-CODECS: dict[str, Codec] = {
-    "null": _SAME,
-    "int": _SAME,
-    "bool": _SAME,
-    "map": _SAME,
-    "text": _SAME,
-    "cursor": Codec(cursor_to, cursor_from),
-    "result": Codec(result_to, result_from),
-    "[result or error]": Codec(group_to, lambda value: [result_from(each) for each in value]),
-    "[bool or error]": Codec(group_to, lambda value: [deleted_from(each) for each in value]),
-    "[result, error or null]": Codec(group_to, lambda value: [_group_item_from(each) for each in value]),
-    "entry": Codec(_as_is, entry_from),
-    "lease": Codec(lambda taken: lease_to(*taken), lease_from),
-    "flag": Codec(flag_to, flag_from),
-    "feed": Codec(feed_to, feed_from),
-    "buried": Codec(buried_to, buried_from),
-    "{deadline, version}": Codec(lambda extended: {"deadline": extended[0], "version": extended[1]}, _extended_from),
-    "{load}": Codec(lambda load: {"load": load}, _load_begun_from),
-    "loaded": Codec(loaded_to, loaded_from),
-    "forecast": Codec(forecast_to, forecast_from),
-    "generation": Codec(generation_to, generation_from),
-    "compacted": Codec(list, compacted_from),
-    "block": Codec(block_to, block_from),
-}
-"""By what a request declares as its reply."""
-
-
-@cache
-def codec_of(reply: str) -> Codec:
-    """The codec of a reply: `[x]` is a list of x, `x or null` an x or none."""
-    found = CODECS.get(reply)
-    if found is None and reply.startswith("[") and reply.endswith("]"):
-        to, from_ = codec_of(reply[1:-1])
-        return Codec(lambda value: [to(each) for each in value], lambda value: [from_(each) for each in _list(value)])
-    if found is None and reply.endswith(" or null"):
-        to, from_ = codec_of(reply.removesuffix(" or null"))
-        return Codec(
-            lambda value: None if value is None else to(value), lambda value: None if value is None else from_(value)
-        )
-    if found is None:
-        raise KeyError(f"there is no codec for the reply {reply}")
-    return found
-
-
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise FrameError(f"{shown(value)} is no list")
-    return value

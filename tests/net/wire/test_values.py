@@ -11,6 +11,7 @@ import journal
 from journal.core.values import Buried, Compacted, Flag, Generation
 from journal.errors import FrameError, KeyExists, LeaseLost
 from journal.net.wire import values as v
+from journal.net.wire.codecs import codec_of
 
 
 def carried(value: Any) -> Any:
@@ -99,8 +100,8 @@ def test_flags_and_errors_come_back() -> None:
     error = v.result_from(carried(v.result_to(KeyExists("there is one"))))
     assert type(error) is KeyExists and str(error) == "there is one"
     assert v.error_to(None) is None
-    deleted = v.codec_of("[bool or error]")
-    yes, no, error = deleted.from_(carried(deleted.to([True, False, KeyExists("there is one")])))
+    deleted = codec_of("[bool or error]")
+    yes, no, error = deleted.read(carried(deleted.to([True, False, KeyExists("there is one")])))
     assert yes is True and no is False and type(error) is KeyExists
     assert type(v.error_from(carried(v.error_to(LeaseLost("late"))))) is LeaseLost
 
@@ -108,18 +109,18 @@ def test_flags_and_errors_come_back() -> None:
 def test_a_reply_is_read_by_what_it_is_declared_as() -> None:
     """A list of values, and a value or none, need no codec of their own; a reply without one is found when the daemon begins."""
     flags = [Flag("pages", "timeouts", "look", 1, 2, 3)]
-    codec = v.codec_of("[flag]")
-    assert codec.from_(carried(codec.to(flags))) == flags
-    codec = v.codec_of("[cursor or null]")
-    assert codec.from_(carried(codec.to([journal.Cursor(1, 2), None]))) == [journal.Cursor(1, 2), None]
-    extended = v.codec_of("{deadline, version}")
-    assert extended.from_(carried(extended.to((5, 2)))) == (5, 2)
-    begun = v.codec_of("{load}")
-    assert begun.from_(carried(begun.to("0" * 32))) == "0" * 32
+    codec = codec_of("[flag]")
+    assert codec.read(carried(codec.to(flags))) == flags
+    codec = codec_of("[cursor or null]")
+    assert codec.read(carried(codec.to([journal.Cursor(1, 2), None]))) == [journal.Cursor(1, 2), None]
+    extended = codec_of("{deadline, version}")
+    assert extended.read(carried(extended.to((5, 2)))) == (5, 2)
+    begun = codec_of("{load}")
+    assert begun.read(carried(begun.to("0" * 32))) == "0" * 32
     with pytest.raises(FrameError):
-        v.codec_of("[flag]").from_(None)
+        codec_of("[flag]").read(None)
     with pytest.raises(KeyError):
-        v.codec_of("[nothing]")
+        codec_of("[nothing]")
 
 
 @pytest.mark.parametrize(

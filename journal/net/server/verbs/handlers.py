@@ -22,10 +22,10 @@ from journal.engine.store import EngineStore
 from journal.net.server.verbs import changes, claims, lists, operations, puts
 from journal.net.server.verbs.claims import TakesLong
 from journal.net.server.verbs.frame_sizes import CUTS
-from journal.net.server.verbs.pages import Item, part_of
+from journal.net.server.verbs.pages import Item, first_part
 from journal.net.server.verbs.served_journal import Served, room_of
 from journal.net.wire.auth import Grant
-from journal.net.wire.values import codec_of
+from journal.net.wire.codecs import codec_of, part_codec
 
 Handler = Callable[[Served, dict[str, Any], Grant], Any]
 """From a journal, the parameters as journal.net has checked them, and the caller's grant to the value of the reply."""
@@ -38,8 +38,10 @@ def _in_parts(
     command: str, walk: Callable[[Served, dict[str, Any], Grant], Iterable[Item]], usual: int = LIST_MAX
 ) -> Handler:
     """What does a command whose reply is a part of a list; `usual`: so many, when the request does not say."""
-    name = COMMANDS[command].reply[1:].partition(":")[0]
-    return lambda served, given, grant: part_of(
+    part = part_codec(COMMANDS[command].reply)
+    assert part is not None
+    name, _ = part
+    return lambda served, given, grant: first_part(
         walk(served, given, grant), name, served.room, given.get("limit") or usual
     )
 
@@ -66,7 +68,7 @@ NAMED: dict[str, NamedHandler] = {
     "DROP": operations.drop,
 }
 STORE: dict[str, StoreHandler] = {
-    "JOURNALS": lambda store, given, grant: part_of(
+    "JOURNALS": lambda store, given, grant: first_part(
         lists.journals(store, given, grant), "journals", room_of(store), given.get("limit")
     ),
     "MERGED": operations.merged,

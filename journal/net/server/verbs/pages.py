@@ -19,7 +19,7 @@ Item = tuple[Any, int, bytes, Any]
 """One of a list: as it is sent, the bytes that it takes at most, its place in the order of the list, and its name for messages."""
 
 
-def part_of(items: Iterable[Item], name: str, room: int, limit: int | None) -> dict[str, Any]:
+def first_part(items: Iterable[Item], name: str, room: int, limit: int | None) -> dict[str, Any]:
     """The reply with the first items of a list."""
     found: list[Any] = []
     after: bytes | None = None

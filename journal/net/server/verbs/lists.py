@@ -16,7 +16,7 @@ from journal.core.limits import OWNER_BYTES_MAX
 from journal.core.quoting import shown
 from journal.core.requests.follow import FeedsRequest
 from journal.core.requests.request import Role
-from journal.engine.read.burials import Which, walk
+from journal.engine.read.burials import BuriedFilter, walk
 from journal.engine.read.queries import owners_from
 from journal.engine.store import EngineStore
 from journal.errors import AccessDenied, Invalid
@@ -76,7 +76,7 @@ def _lease(served: Served, token: int) -> tuple[Any, int, Any] | None:
 
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """BURIED."""
-    which = Which(given.get("prefix"), given.get("reason"))
+    which = BuriedFilter(given.get("prefix"), given.get("reason"))
     page = Page(served.room, given.get("limit"))
     for place, row in walk(served.p, _after(given)):
         if which.has(row):

@@ -18,7 +18,7 @@ from journal.core.entry.rows import Row
 from journal.core.limits import LIST_MAX
 from journal.core.requests.read import ScanRequest, SelectRequest
 from journal.core.requests.request import Role
-from journal.engine.read.burials import Which, walk
+from journal.engine.read.burials import BuriedFilter, walk
 from journal.engine.read.queries import LIMIT, filter_of, rows_of
 from journal.engine.read.selection import ROWS, Filter, Selection
 from journal.engine.state.leases import Held
@@ -97,7 +97,7 @@ def entries_of(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 
 def _buried(served: Served, given: dict[str, Any], grant: Grant, wanted: Filter) -> Any:
     """SCAN of buried entries, in the order of burial."""
-    which = Which(wanted=wanted)
+    which = BuriedFilter(wanted=wanted)
     is_readable = may_read(grant)
     blank = served.p.generations.blank
     page = Page(served.room, given.get("limit"))

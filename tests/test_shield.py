@@ -14,7 +14,7 @@ import pytest
 import journal
 from journal import shield
 from journal.engine.backend import EngineJournal
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.snapshots.snapshot import Snapshot
 from journal.engine.store import EngineStore
@@ -26,7 +26,7 @@ WHOLE = (
     EngineStore,
     EngineJournal,
     EngineMerged,
-    Feed,
+    EngineFeed,
     journal.Consumer,
     Snapshot,
     Link,

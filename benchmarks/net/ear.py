@@ -19,7 +19,11 @@ from collections import deque
 import journal
 from benchmarks.net.child import answer
 from benchmarks.ours import JOURNAL
-from journal.net.client.calls.call import as_it_is, call
+from journal.core.requests.control import ListenRequest
+from journal.net.client.connection.address import parse_address
+from journal.net.client.connection.call import call_of
+from journal.net.client.connection.link import Link
+from journal.net.client.connection.options import Options
 
 LEAD_MS = 500
 """From the first put to the first date."""
@@ -30,6 +34,7 @@ class Ear:
 
     def __init__(self, address: str) -> None:
         self.store = journal.connect(address)
+        self.link = Link(parse_address(address), Options())
         self.journal = self.store.journal(JOURNAL)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
@@ -39,16 +44,8 @@ class Ear:
 
     def listen(self) -> int:
         """Listen, or renew that; how long the daemon will tell us."""
-        link = self.store._link
-        asked = call(
-            "LISTEN",
-            "",
-            as_it_is,
-            port=self.socket.getsockname()[1],
-            journals=[JOURNAL],
-            listener=self.listener,
-        )
-        reply = link.ask(asked, 30_000)
+        asked = ListenRequest(port=self.socket.getsockname()[1], journals=[JOURNAL], listener=self.listener)
+        reply = self.link.ask(call_of(asked), 30_000)
         self.listener = reply["listener"]
         self.asked_at = time.monotonic()
         lease_ms: int = reply["lease_ms"]

@@ -35,18 +35,17 @@ from journal.aio.runner import Crew as _Crew
 from journal.aio.runner import Runner as _Runner
 from journal.aio.runner import Wrapped as _Wrapped
 from journal.aio.runner import verb as _verb
+from journal.api.backend import Snapshot
+from journal.api.journal import Journal
+from journal.api.log import Log, MergedJournals
+from journal.api.store import Store
 from journal.core.clock_drift import Time
 from journal.core.entry.keys import UserKey
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.core.values import Backup, Loaded, Put, PutResult
 from journal.errors import JournalError
-from journal.net.client.connect import RemoteStore as Store
 from journal.net.client.connect import connect as _connect
-from journal.net.client.journal import RemoteJournal as Journal
-from journal.net.client.merged import RemoteMergedJournals as MergedJournals
-from journal.net.client.remote import RemoteLog
-from journal.net.client.snapshot import RemoteSnapshot as Snapshot
 
 _END = object()
 CHANGES = 500
@@ -82,16 +81,16 @@ class _AsyncFollowing(_Wrapped):
 
     _wrapped: Any
 
-    feeds = _verb(RemoteLog.feeds)
-    remove_feed = _verb(RemoteLog.remove_feed)
-    mark_feed = _verb(RemoteLog.mark_feed)
-    skip_feed = _verb(RemoteLog.skip_feed)
-    generations = _verb(RemoteLog.generations)
-    rotate = _verb(RemoteLog.rotate)
-    compact = _verb(RemoteLog.compact)
-    distance = _verb(RemoteLog.distance)
-    shift = _verb(RemoteLog.shift)
-    lag = _verb(RemoteLog.lag)
+    feeds = _verb(Log.feeds)
+    remove_feed = _verb(Log.remove_feed)
+    mark_feed = _verb(Log.mark_feed)
+    skip_feed = _verb(Log.skip_feed)
+    generations = _verb(Log.generations)
+    rotate = _verb(Log.rotate)
+    compact = _verb(Log.compact)
+    distance = _verb(Log.distance)
+    shift = _verb(Log.shift)
+    lag = _verb(Log.lag)
 
     @property
     def oldest_cursor(self) -> Any:
@@ -179,9 +178,11 @@ class AsyncJournal(_AsyncFollowing):
         """The last change that is on disk; over a connection it waits for the answer."""
         return self._wrapped.durable_cursor
 
+    prepare_buckets = _verb(Journal.prepare_buckets)
+
     async def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
-        """See Journal.measure_drift; over a connection the daemon measures, with each heartbeat."""
-        return await self._runner.run(lambda: self._wrapped._ground().measure_drift(peer, t0, t1, t2, t3))
+        """See Journal.measure_drift."""
+        return await self._runner.run(lambda: self._wrapped.measure_drift(peer, t0, t1, t2, t3))
 
     async def claim(self, **options: Any) -> AsyncLease | None:
         """See Journal.claim."""
@@ -208,14 +209,12 @@ class AsyncJournal(_AsyncFollowing):
 
     async def _indexed(self, options: dict[str, Any]) -> None:
         """Making an index takes long, and would hold up the other verbs: it is done on a thread apart."""
-        if options.get("buckets") is None or isinstance(self._wrapped, Journal):
-            return  # a daemon sees to that itself
-        claims = self._wrapped._backend.claims
-        if not claims.is_indexed:
-            await asyncio.to_thread(claims.index, options["buckets"])
+        buckets = options.get("buckets")
+        if buckets is not None and not self._wrapped.has_bucket_index:
+            await asyncio.to_thread(self._wrapped.prepare_buckets, buckets)
 
     async def subscribe(self, **options: Any) -> AsyncSubscription:
-        """See RemoteJournal.subscribe: leases that are pushed, over a connection only."""
+        """See Journal.subscribe: leases that are pushed, over a connection only."""
         found = await self._runner.run(lambda: self._wrapped.subscribe(**options), lambda unwanted: unwanted.close())
         return AsyncSubscription(found, self._runner, self._wrapped.name)
 
@@ -307,6 +306,18 @@ class AsyncStore(_Wrapped):
         return await self._runner.run(lambda: self._wrapped.serve(**options))
 
     @property
+    def location(self) -> str:
+        """See Store.location."""
+        found: str = self._wrapped.location
+        return found
+
+    @property
+    def is_remote(self) -> bool:
+        """See Store.is_remote."""
+        found: bool = self._wrapped.is_remote
+        return found
+
+    @property
     def drifts(self) -> Any:
         """How far the clocks of producers and consumers are off; over a connection it stands in `statistics`."""
         return self._wrapped.drifts
@@ -314,6 +325,10 @@ class AsyncStore(_Wrapped):
     async def merged(self, **settings: Any) -> AsyncMergedJournals:
         """See Store.merged."""
         return AsyncMergedJournals(await self._runner.run(lambda: self._wrapped.merged(**settings)), self._runner)
+
+    async def existing_merged(self) -> AsyncMergedJournals:
+        """See Store.existing_merged."""
+        return AsyncMergedJournals(await self._runner.run(self._wrapped.existing_merged), self._runner)
 
     async def journal(self, name: str, **settings: Any) -> AsyncJournal:
         """See Store.journal."""

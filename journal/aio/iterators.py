@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from journal.aio.runner import Crew, Runner, Wrapped, verb
+from journal.api.backend import Feed
+from journal.api.lease import Lease
 from journal.core.log.events import Event
-from journal.net.client.feed import RemoteFeed as Feed
-from journal.net.client.lease import RemoteLease as Lease
 
 _END = object()
 

@@ -18,7 +18,6 @@ from journal.api.lease import Lease
 from journal.engine.log.deferred_syncs import deferred
 from journal.errors import ConnectionLost, JournalError, LeaseLost, StoreClosed, StoreFull, TimedOut
 from journal.net.client.connection.ordering import turns
-from journal.net.client.lease import RemoteLease
 from journal.shield import SHIELD
 from journal.threads import begin
 
@@ -97,7 +96,7 @@ class _Call:
             _beside(self.undo, self.result)
         leases = self.result if isinstance(self.result, list) else [self.result]
         for lease in leases:
-            if isinstance(lease, (Lease, RemoteLease)) and self.error is None:
+            if isinstance(lease, Lease) and self.error is None:
                 _beside(_release_quietly, lease)
 
 
@@ -108,7 +107,7 @@ def _beside(function: Callable[[Any], object], given: Any) -> None:
         function(given)  # no thread for it: here
 
 
-def _release_quietly(lease: Lease | RemoteLease) -> None:
+def _release_quietly(lease: Lease) -> None:
     try:
         lease.release()
     except (LeaseLost, StoreClosed, ConnectionLost, TimedOut):

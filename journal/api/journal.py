@@ -8,7 +8,7 @@ Reading shows nothing that could still vanish: a reader that meets a row whose w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
 from typing import Any
 
@@ -16,7 +16,7 @@ from journal.api.backend import Ground, JournalBackend, Part, Snapshot, Subscrip
 from journal.api.lease import Lease
 from journal.api.log import Log
 from journal.api.worker import work
-from journal.core.arguments import consumer_name, lease_ms, listed, selectable, status_of, token_of
+from journal.core.arguments import check_level, consumer_name, lease_ms, listed, selectable, status_of, token_of
 from journal.core.buckets import Range
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
@@ -139,6 +139,8 @@ class Journal(Log[JournalBackend]):
             and type(priority) is int
             and 0 <= priority <= PRIORITY_MAX
         ):
+            if durability is not None:
+                check_level(durability)
             return self._put(key, data, priority, durability)  # the usual put, without a request
         _check_dates(process_date, delay)
         return self._call(
@@ -183,14 +185,17 @@ class Journal(Log[JournalBackend]):
 
         The list has a result or an error for each put, in order. A key that comes twice is merged as it would be.
         """
-        return self._backend.put_many(_group(puts, "put_many"), durability)
+        items = _group(puts, "put_many")
+        check_level(durability)
+        return self._backend.put_many(items, durability)
 
     def create_many(
         self, puts: Iterable[Put], *, is_repeatable: bool = False, durability: str | None = None
     ) -> list[PutResult | JournalError]:
         """Create a group, as `put_many` puts one: KeyExists for a key that is there; `is_repeatable` as for `create`."""
         items = _group(puts, "create_many")
-        return self._backend.put_many(items, durability, is_create=True, is_repeatable=is_repeatable)
+        check_level(durability)
+        return self._backend.put_many(items, durability, is_create=True, is_repeatable=bool(is_repeatable))
 
     def delete(
         self, key: UserKey, *, owner: str | None = None, version: int | None = None, durability: str | None = None
@@ -224,7 +229,7 @@ class Journal(Log[JournalBackend]):
 
         The list has a result or an error for each, in order: NotFound, NotOwner, VersionMismatch, Leased, Invalid.
         """
-        return self._call(MoveManyRequest(moves=_group(moves, "move_many"), durability=durability))
+        return self._call(MoveManyRequest.of(moves=_group(moves, "move_many"), durability=durability))
 
     def delete_many(
         self, deletes: Iterable[Delete | UserKey], *, durability: str | None = None
@@ -234,7 +239,7 @@ class Journal(Log[JournalBackend]):
 
         The list says of each whether there was an entry, or why it was not deleted: NotOwner, VersionMismatch, Leased.
         """
-        return self._call(DeleteManyRequest(deletes=_group(deletes, "delete_many"), durability=durability))
+        return self._call(DeleteManyRequest.of(deletes=_group(deletes, "delete_many"), durability=durability))
 
     # -- loads ------------------------------------------------------------------------------------------------------------
 
@@ -316,6 +321,8 @@ class Journal(Log[JournalBackend]):
             _check_buckets(buckets)
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
+        if durability is not None:
+            check_level(durability)
         lent = self._claim(consumer, None if lease is None else lease_ms(lease), durability, buckets)
         return None if lent is None else Lease(self, *lent)
 
@@ -337,6 +344,7 @@ class Journal(Log[JournalBackend]):
             raise Invalid(f"claim_many takes 1 to {GROUP_MAX} entries, not {n!r}")
         _check_buckets(buckets)
         consumer_name(consumer)
+        check_level(durability)
         duration = None if lease is None else lease_ms(lease)
         return [Lease(self, *lent) for lent in self._backend.claim_many(n, consumer, duration, durability, buckets)]
 
@@ -373,6 +381,8 @@ class Journal(Log[JournalBackend]):
         ("repeated" when the lease was finished before). A put that is refused refuses the whole: the lease goes on.
         """
         number = token if type(token) is int else token_of(token)
+        if durability is not None:
+            check_level(durability)
         if next is None:
             self._done(number, durability)
             return None
@@ -408,6 +418,7 @@ class Journal(Log[JournalBackend]):
             for put in nexts:
                 if put is not None:
                     _check_put(put)
+        check_level(durability)
         return self._backend.done_many(tokens, nexts, durability)
 
     def extend(self, token: int | Lease, lease: DurationLike | None = None) -> int:
@@ -491,6 +502,16 @@ class Journal(Log[JournalBackend]):
         """Have sleeping workers look around, e.g. after their `stop` was set."""
         self._backend.wake()
 
+    @property
+    def has_bucket_index(self) -> bool:
+        """Whether a claim by buckets can go ahead at once; over a connection always, since the daemon sees to that."""
+        return self._backend.has_bucket_index
+
+    def prepare_buckets(self, buckets: Range) -> None:
+        """Make the index that claims by buckets need. The first of them makes it too, which takes long in a large journal."""
+        _check_buckets(buckets)
+        self._backend.prepare_buckets(buckets)
+
     # -- buried entries -----------------------------------------------------------------------------------------------------
 
     def buried(
@@ -521,6 +542,7 @@ class Journal(Log[JournalBackend]):
         wanted = listed(keys, "retry_many")
         if len(wanted) > GROUP_MAX:
             raise Invalid(f"retry_many takes up to {GROUP_MAX} keys, not {len(wanted)}: split the group")
+        check_level(durability)
         return self._call(RetryManyRequest(keys=wanted, durability=durability))
 
     def discard(self, key: UserKey, *, durability: str | None = None) -> None:
@@ -610,15 +632,19 @@ class Journal(Log[JournalBackend]):
         """
         return self._call(ForecastRequest.of(step=step, horizon=horizon, since=since))
 
-    def snapshot(self, *, directory: str | os.PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, *, directory: str | os.PathLike[str] | None = None, known: Sequence[Any] = ()) -> Snapshot:
         """
         All entries as they are now, copied to files, to be read in parts by many processes while the journal goes on.
 
         The files lie in `directory`, or in the store; they go when the snapshot is closed. One that is not closed goes with
         the store, unless it lies in a directory that was given. A store that was opened with readonly=True shows its owner's
-        last checkpoint. A daemon keeps the copy in its store until it is closed, or until five minutes after it was last read.
+        last checkpoint. A daemon keeps the copy in its store until it is closed, or until five minutes after it was last read; then
+        neither `directory` nor `known` has an effect.
+
+        known   the copies (`copies` of a part) of earlier snapshots, whose files stay for as long as this one is used: what has not
+                changed since is not copied again
         """
-        return self._backend.snapshot(directory)
+        return self._backend.snapshot(directory, known)
 
     def statistics(self) -> dict[str, Any]:
         """Counters and sizes, cheap to read; docs/OPERATIONS.md has each field."""
@@ -644,7 +670,7 @@ class Journal(Log[JournalBackend]):
 
     def resume(self, *, durability: str | None = None) -> bool:
         """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
-        return self._call(ResumeRequest(durability=durability))
+        return self._call(ResumeRequest.of(durability=durability))
 
     def measure_drift(self, peer: str, t0: float, t1: float, t2: float, t3: float) -> bool:
         """

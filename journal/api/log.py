@@ -51,6 +51,11 @@ class Log(Generic[B]):
         """How it behaves. Of all merged journals only the settings that they have together count."""
         return self._backend.settings
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is reached through a daemon."""
+        return self._backend.is_remote
+
     def within(self, timeout: DurationLike | None) -> Self:
         """
         The same, with another time in which a daemon must answer a call; None: as long as it is there. A store in this process answers

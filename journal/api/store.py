@@ -35,8 +35,18 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The directory of a store that is open in this process."""
+        """The directory of a store that is open in this process; Invalid of a daemon's."""
         return self._backend.path
+
+    @property
+    def location(self) -> str:
+        """Where it is: the path of a store that is open in this process, or the address of its daemon."""
+        return str(self._backend)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is reached through a daemon."""
+        return self._backend.is_remote
 
     def within(self, timeout: DurationLike | None) -> Self:
         """The same, with another time in which a daemon must answer a call; None: as long as it is there."""
@@ -58,6 +68,13 @@ class Store:
     def merged(self, **settings: Any) -> MergedJournals:
         """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
         return MergedJournals(self._backend.merged(settings))
+
+    def existing_merged(self) -> MergedJournals:
+        """
+        The same, of merged journals that are there: nothing is declared. NotFound when there are none; a daemon says so when it is asked
+        for something of them.
+        """
+        return MergedJournals(self._backend.existing_merged())
 
     def drop(self, name: str) -> None:
         """
@@ -88,7 +105,7 @@ class Store:
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
-        return self._backend.call(CheckRequest(deep=deep))
+        return self._backend.call(CheckRequest.of(deep=deep))
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Backup:
         """

@@ -15,11 +15,11 @@ from journal.cli.common import (
     key_of,
     open_existing,
     open_journal,
-    open_or_make,
     report,
     show,
     when,
 )  # fmt: skip
+from journal.connect_or_open import connect_or_open
 from journal.errors import Invalid
 
 
@@ -39,7 +39,7 @@ def put(args: argparse.Namespace) -> int:
     """Put an entry, or merge it into the one with this key. Makes the store and the journal when they are not there."""
     if args.create and args.version is not None:
         raise Invalid("give --create or --version, not both: --version 0 puts a new entry only")
-    with open_or_make(args.store) as store:
+    with connect_or_open(args.store) as store:
         pages = store.journal(args.journal)
         verb = pages.create if args.create else partial(pages.put, version=args.version)
         result = verb(

@@ -13,7 +13,7 @@ from typing import Any
 
 import journal
 from journal.cli.command import LOG, STORE, argument, command
-from journal.cli.common import AnyLog, date, log_of, report, show
+from journal.cli.common import date, log_of, report, show
 from journal.cli.log import place
 from journal.engine.feed.consumers import FeedView
 from journal.errors import NotFound, Refused
@@ -93,7 +93,7 @@ def run_remove(args: argparse.Namespace) -> int:
 VERBS = (run_list, run_show, run_next, run_mark, run_skip, run_remove)
 
 
-def _view(pages: AnyLog, name: str) -> FeedView:
+def _view(pages: journal.Journal | journal.MergedJournals, name: str) -> FeedView:
     views = {view.name: view for view in pages.feeds()}
     if name not in views:
         raise NotFound(
@@ -102,7 +102,7 @@ def _view(pages: AnyLog, name: str) -> FeedView:
     return views[name]
 
 
-def _said(args: argparse.Namespace, pages: AnyLog) -> None:
+def _said(args: argparse.Namespace, pages: journal.Journal | journal.MergedJournals) -> None:
     if args.json:
         show(_map(_view(pages, args.consumer)))
 

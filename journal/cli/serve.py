@@ -232,7 +232,7 @@ def _check_who(
         log.warning("loopback_trusted places=%s", ",".join(args.tcp))
     elif places and not tokens:
         raise Invalid(
-            "over TCP clients cannot be identified without tokens: make one (`journal tokens add`) and give the file "
+            "over TCP clients cannot be told apart without tokens: make one (`journal tokens add`) and give the file "
             "with --tokens FILE, or say --trust-loopback: then every user of this machine may do everything"
         )
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import journal
 from journal.cli.command import JOURNAL, STORE, argument, command, store_argument
-from journal.cli.common import date, is_address, open_existing, open_journal, report, show
+from journal.cli.common import date, open_existing, open_journal, report, show
 from journal.cli.meter import Meter
+from journal.connect_or_open import is_address
 from journal.core.values import PAUSED
 from journal.errors import Invalid, Refused, StoreDamaged
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey
-from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX
+from journal.core.limits import CONSUMER_BYTES_MAX, GROUP_MAX, NEVER, OWNER_BYTES_MAX, REASON_BYTES_MAX, VERSION_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
@@ -26,6 +26,8 @@ BURIED = "B"
 _STATUS = {
     "W": "W", "P": "P", "waiting": "W", "processing": "P", "available": AVAILABLE, "B": BURIED, "buried": BURIED,
 }  # fmt: skip
+LEVELS = "full", "interval", "none"
+"""How durable a change is when its call returns."""
 BURIED_BYTES = 24
 """The place of a buried entry: an offset and a murmur."""
 
@@ -37,10 +39,16 @@ def check_priority(priority: int) -> int:
     return priority
 
 
+def check_level(durability: str | None) -> None:
+    """How durable a change shall be; None: as the store says."""
+    if durability is not None and durability not in LEVELS:
+        raise Invalid(f"durability is {durability!r}: it must be one of {', '.join(LEVELS)}")
+
+
 def version_number(version: int | None) -> int | None:
     """A version that a caller expects."""
-    if version is not None and type(version) is not int:
-        raise Invalid(f"version is {version!r}: it must be an int")
+    if version is not None and (type(version) is not int or not 0 <= version <= VERSION_MAX):
+        raise Invalid(f"version is {version!r}: it must be an int from 0 to {VERSION_MAX}")
     return version
 
 

@@ -117,5 +117,5 @@ def check(role: Role, action: Action, status: Status, key: str | bytes) -> None:
 _ADVICE: dict[type[Refused], str] = {
     NotOwner: "Name the producer group that the entry belongs to",
     Leased: "Wait until the lease is done or lost",
-    LeaseLost: "Only who holds the active lease may: claim the entry, and finish or extend in time",
+    LeaseLost: "Only the holder of the active lease may: claim the entry, and finish or extend in time",
 }

@@ -39,6 +39,10 @@ ENTRY_OVERHEAD_MAX = _ENTRY_HEAD + KEY_BYTES_MAX
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
+class Oversize(Invalid):
+    """Data of a size that the caller's `pack` refuses; the entry is named where its key is known."""
+
+
 class Wanted(NamedTuple):
     """A put whose arguments are good; dates that are None depend on the engine's now."""
 
@@ -67,7 +71,10 @@ def wanted(
 ) -> Wanted:
     """Check the arguments of a put."""
     raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= 1024 else key_bytes(key)
-    packed = pack(data)
+    try:
+        packed = pack(data)
+    except Oversize as e:
+        raise Invalid(f"the data of the entry {key!r} has {e}") from None
     owner_raw = b"" if owner is None else owner_bytes(owner)
     if _ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed) > entry_bytes_max:
         raise Invalid(

@@ -32,6 +32,7 @@ from journal.engine.generations.generations import Generations, Kept
 from journal.engine.log.compaction import Compaction
 from journal.engine.log.deferred_syncs import deferred
 from journal.engine.log.durability import FULL, NONE, OS, level_named
+from journal.engine.log.followers import Followers
 from journal.engine.log.group_commit import GroupCommit, Kind, NotHere
 from journal.engine.log.reader import Place, Reader, segment_path
 from journal.engine.log.retention import Retention
@@ -45,14 +46,14 @@ from journal.engine.state.apply import State
 from journal.engine.state.clock_steps import follow, resume
 from journal.engine.state.file import DATABASES, Rows
 from journal.engine.state.old_values import encoder_of
+from journal.engine.verb_side import VerbSide
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
-from journal.shield import Latch
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
 
-class Pipeline(Wake):
+class Pipeline(VerbSide, Wake):
     """A journal's lock, log, group commit, state and timers."""
 
     only: bytes | None = None
@@ -81,8 +82,7 @@ class Pipeline(Wake):
         self.is_writable = True
         self.lock = threading.Lock()
         self.due = Due(self.lock)
-        self.followers: tuple[Latch, ...] = ()
-        """Set when there may be more to read in the log."""
+        self.followers = Followers()
         self.sleeping = self.due.sleeping
         """When each sleeping worker wakes by itself; it is woken when something falls due before."""
         self.trouble: StorageError | None = None
@@ -101,7 +101,9 @@ class Pipeline(Wake):
         self.log = self.log_of(self.order)
         self.put_together: Callable[[list[Any]], list[Any]] = lambda puts: [None] * len(puts)
         """Set by the producing side: makes many usual puts as one change; None for one that it leaves."""
-        self.commit = GroupCommit(self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.tell)
+        self.commit = GroupCommit(
+            self.log, self.lock, name, lambda x: self.put_together(x), self._failed, self.followers.tell
+        )
         self.plain_bytes_max = 0  # of packed data in a put without options; 0 when a schema must look first
         self.generations = Generations(self, kept)
         self.consumers = Consumers(self, top / "offsets")
@@ -203,7 +205,7 @@ class Pipeline(Wake):
             except JournalError as e:
                 log.error("close_without_checkpoint journal=%s error=%s", self.name, e)
             self.due.notify_all()
-            self.tell()
+            self.followers.tell()
         self.consumers.wake()
         self.commit.close()
         with self.commit.io, self.lock:
@@ -226,7 +228,7 @@ class Pipeline(Wake):
     def _failed(self, error: StoreFailed) -> None:
         if self.trouble is None:
             self.trouble = error
-            self.tell()
+            self.followers.tell()
             self.consumers.wake()
             self.keeper.after(0, self._tick_later)  # wakes all sleeping workers
 
@@ -275,14 +277,17 @@ class Pipeline(Wake):
         count: int,
         now: int,
         level: int,
-        apply: Callable[[int], None],
+        apply: Callable[[int], None] | None = None,
         *,
         is_essential: bool = False,
     ) -> int:
-        """Append the record of an effect, then apply it; its first offset (P1)."""
+        """Append the record of an effect, then apply it, by `apply` when there is a shorter way; its first offset (P1)."""
         offset = self.append(effect, count, now, level, is_essential=is_essential)
         try:
-            apply(offset)
+            if apply is None:
+                self.state.apply(effect, offset)
+            else:
+                apply(offset)
         except LmdbError as e:
             raise self.misapplied(e) from e
         self.applied(offset, count, now, level)
@@ -317,8 +322,8 @@ class Pipeline(Wake):
             if not self._is_sync_scheduled:
                 self._is_sync_scheduled = True
                 self.keeper.after(self._sync_s, self._sync_later)
-            if self.followers:
-                self.tell()
+            if self.followers.latches:
+                self.followers.tell()
         checkpoints = self.checkpoints
         if changes >= checkpoints.press_changes or self.log.bytes_written >= checkpoints.press_bytes:
             checkpoints.pressed()
@@ -329,12 +334,6 @@ class Pipeline(Wake):
         next_due = None if self.state.is_paused else self.state.order.next_due(now)
         if next_due is not None and next_due < max(self.sleeping.values()):
             self.due.rouse(next_due)
-
-    def tell(self) -> None:
-        """Wake the followers of the log."""
-        for news in self.followers:
-            if not news.is_set():
-                news.set()
 
     def shown(self) -> int:
         """The last offset that a follower may see: no record that could still vanish although it was asked to last."""
@@ -393,7 +392,9 @@ class Pipeline(Wake):
         return result
 
     def settle(self, offset: int) -> None:
-        """Return when an offset is durable."""
+        """Return when an offset is durable; at once for one that is, and for -1."""
+        if self.log.synced >= offset:
+            return
         if deferred.waits is not None:
             deferred.waits[self] = max(offset, deferred.waits.get(self, -1))
         else:

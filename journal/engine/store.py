@@ -41,7 +41,7 @@ from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
 from journal.engine.files.layout import prepare
 from journal.engine.files.posix import OwnerLock, storage_error
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from journal.net.server.server import Server
 
 log = logging.getLogger("journal.store")
-
 R = TypeVar("R")
 
 _open_stores: set[EngineStore] = set()
@@ -71,6 +70,7 @@ _open_stores: set[EngineStore] = set()
 class EngineStore:
     """An open store (journal.api.backend.StoreBackend). Made by `journal.open`."""
 
+    is_remote = False
     frame_bytes_max = 1 << 20
     """What a frame may have of a daemon that serves the store."""
 
@@ -106,7 +106,7 @@ class EngineStore:
         except BaseException:
             self._give_up()
             raise
-        self._staging = Staging(path, time.now, self._keeper)
+        self._staging = StagedLoads(path, time.now, self._keeper)
         try:
             self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))
             self._opening = Opening(
@@ -189,12 +189,14 @@ class EngineStore:
                 self._merged.use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
             return self._merged
 
-    def drop(self, name: str) -> None:
-        """
-        Delete a journal with all that is in it, also what is under a lease. It cannot be brought back.
+    def existing_merged(self) -> EngineMerged:
+        """The same, if there are any."""
+        if not self.has_merged():
+            raise NotFound(f"no journal of {self.path} is merged: it has {', '.join(self.journals()) or 'none'}")
+        return self.merged({})
 
-        Of a merged journal followers of all changes see its entries go; its own feed consumers are forgotten.
-        """
+    def drop(self, name: str) -> None:
+        """Delete a journal with all that is in it."""
         with self._lock:
             self._check()
             if self.is_readonly:
@@ -384,8 +386,7 @@ class EngineStore:
         with self._lock:
             self._check()
             self._epochs += 1
-            opening: int = self._catalog.opening
-            return (opening << 16) + self._epochs
+            return int((self._catalog.opening << 16) + self._epochs)
 
     def _check(self) -> None:
         trouble = self.trouble or self._catalog.failed

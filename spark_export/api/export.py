@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from journal.api.journal import Journal
+from journal.api.store import Store
 from journal.core.entry.keys import UserKey
 from journal.core.log.cursor import Cursor
 from journal.errors import CursorUnavailable, Invalid, KeyExists, NotFound
@@ -38,7 +40,7 @@ from spark_export.exports.manifest import ExportManifest
 from spark_export.exports.request import ExportRequest, wanted_of
 from spark_export.options.common import JournalPlace
 from spark_export.snapshots.shared import SharedSnapshot, kept_for
-from spark_export.stores.open_store import AnyJournal, AnyStore, opened_place, place_in
+from spark_export.stores.open_store import opened_place, place_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -53,7 +55,7 @@ NO_BINARY = frozenset({"csv", "text", "xml"})
 
 
 def export(
-    store: AnyStore | str | os.PathLike[str],
+    store: Store | str | os.PathLike[str],
     journal: str,
     target: str | os.PathLike[str],
     *,
@@ -124,7 +126,7 @@ def _writer_options(kind: str, given: dict[str, str]) -> dict[str, str]:
     return {**LOSSLESS, **given} if kind.lower() == "csv" else given
 
 
-def _written(to: ExportTarget, job: _Job, store: AnyStore | str | os.PathLike[str], *, replace: bool) -> ExportManifest:
+def _written(to: ExportTarget, job: _Job, store: Store | str | os.PathLike[str], *, replace: bool) -> ExportManifest:
     """A whole export that lacks its name only; nothing when it fails."""
     to.clean()
     if to.is_there() and not replace:
@@ -176,7 +178,7 @@ def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = Non
 
 
 def _left_behind(
-    to: ExportTarget, request: ExportRequest, store: AnyStore | str | os.PathLike[str], held: LogHold, *, replace: bool
+    to: ExportTarget, request: ExportRequest, store: Store | str | os.PathLike[str], held: LogHold, *, replace: bool
 ) -> ExportManifest | None:
     """A whole export that was cut short before it got its name, if it is what is asked for now, and would be written again (E2)."""
     text = to.manifest(is_new=True)
@@ -209,7 +211,7 @@ class _Job:
         self._changed: list[UserKey] = []
         self._numbers: dict[str, Any] = {}
 
-    def run(self, store: AnyStore | str | os.PathLike[str]) -> ExportManifest:
+    def run(self, store: Store | str | os.PathLike[str]) -> ExportManifest:
         """Write the files; what to say of them."""
         from pyspark import SparkFiles
 
@@ -256,7 +258,7 @@ class _Job:
                 files=files,
             )
 
-    def _then(self, pages: AnyJournal, cursor: Cursor) -> None:
+    def _then(self, pages: Journal, cursor: Cursor) -> None:
         self._numbers = pages.statistics()
         if self._after is not None:
             try:

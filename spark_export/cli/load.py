@@ -15,7 +15,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from journal.cli.command import JOURNAL
-from journal.cli.common import open_or_make, show
+from journal.cli.common import show
+from journal.connect_or_open import connect_or_open
 from spark_export.api.session import check_spark
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     options = WriteOptions.parse(given)
     check_path(options.rejects)
     if args.create:
-        with open_or_make(args.store) as store:
+        with connect_or_open(args.store) as store:
             store.journal(args.journal)
     plan, parts = _staged(args, options)
     done = commit(plan, parts, options.once)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import logging
 import os
 
+from journal.api.journal import Journal
+from journal.api.store import Store
 from journal.core.log.cursor import Cursor
 from journal.errors import JournalError
 from spark_export.options.common import JournalPlace
-from spark_export.stores.open_store import AnyJournal, AnyStore, opened_place
+from spark_export.stores.open_store import opened_place
 
 log = logging.getLogger("journal.export")
 
@@ -22,11 +24,11 @@ log = logging.getLogger("journal.export")
 class LogHold:
     """One export's; without a name nothing is held."""
 
-    def __init__(self, store: AnyStore | str | os.PathLike[str], place: JournalPlace, name: str | None) -> None:
+    def __init__(self, store: Store | str | os.PathLike[str], place: JournalPlace, name: str | None) -> None:
         self._store, self._place, self.name = store, place, name
         self._is_new = False
 
-    def take(self, pages: AnyJournal, start: Cursor | str = "END") -> None:
+    def take(self, pages: Journal, start: Cursor | str = "END") -> None:
         """From this place on the log is held, unless the consumer is there already."""
         if self.name is not None and self.name not in {feed.name for feed in pages.feeds()}:
             pages.feed(consumer=self.name, start=start, live=False).close()

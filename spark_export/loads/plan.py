@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from journal.api.journal import Journal
 from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loads.blocks import columns_in
 from journal.errors import Invalid, JournalError, KeyExists, StorageError
@@ -34,7 +35,7 @@ from spark_export.loads.rows import LoadRows, RefusedRow, rows_of
 from spark_export.loads.sealed_rows import SealedRows, ready_of
 from spark_export.loads.staging import LoadStaging, begin
 from spark_export.options.load import WriteOptions
-from spark_export.stores.open_store import AnyJournal, looked_at, opened_to_write
+from spark_export.stores.open_store import looked_at, opened_to_write
 from spark_export.stores.process_owner import driver
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False)
 
 
 def check(
-    options: WriteOptions, table: pa.Schema, pages: AnyJournal | None = None
+    options: WriteOptions, table: pa.Schema, pages: Journal | None = None
 ) -> tuple[ColumnMapping, int | None, bool]:
     """
     The use of each column, when rows without a date are due, and whether no schema looks at the rows.
@@ -164,7 +165,7 @@ def _shown(rejected: Sequence[tuple[int, int, Any, str]]) -> str:
 
 
 def commit(
-    plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: AnyJournal | None = None
+    plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: Journal | None = None
 ) -> LoadResult:
     """Make the parts one change; through `pages` if the caller has the journal open."""
     path = plan.options.rejects
@@ -190,9 +191,7 @@ def commit(
         plan.staging.remove()
 
 
-def _committed(
-    plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: AnyJournal
-) -> LoadResult:
+def _committed(plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: Journal) -> LoadResult:
     full = [part for part in parts if part.name is not None and part.rows]
     rejected = [RejectedRow(part.partition, *one) for part in parts for one in part.rejected]
     if len(rejected) > LOAD_REJECTS_MAX:

@@ -26,13 +26,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from journal.api.journal import Journal
 from journal.core.values import Loaded
 from journal.errors import JournalError, StorageError
 from journal.loads import PartWriter, SealedPart
 from spark_export.errors import STAGING, STORAGE, STORE_UNREACHABLE, coded, problem
 from spark_export.options.common import JournalPlace
 from spark_export.options.load import WriteOptions
-from spark_export.stores.open_store import AnyJournal, connected, existing, told_all
+from spark_export.stores.open_store import connected, existing, told_all
 from spark_export.stores.process_owner import HOLDER, is_gone, own
 
 KEY_BYTES = 32
@@ -112,7 +113,7 @@ class LoadStaging:
             pass  # other tasks have parts in it
 
     def commit(
-        self, pages: AnyJournal, names: Sequence[str], options: WriteOptions, once: tuple[str, int] | None
+        self, pages: Journal, names: Sequence[str], options: WriteOptions, once: tuple[str, int] | None
     ) -> Loaded:
         """Load the parts of these names, all of them or none."""
         how: dict[str, Any] = {

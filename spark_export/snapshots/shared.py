@@ -22,13 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from journal.api.journal import Journal
+from journal.api.store import Store
 from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
 from journal.errors import NotFound
 from spark_export.errors import SNAPSHOT_GONE, problem, told
 from spark_export.options.common import JournalPlace as Place
 from spark_export.snapshots.copy_cache import known
-from spark_export.stores.open_store import AnyJournal, AnyStore, is_daemons, opened_place, place_in, snapshot_of
+from spark_export.stores.open_store import opened_place, place_in
 
 PARTS = "parts"
 PART_ROWS = 500_000
@@ -103,7 +105,7 @@ class SharedSnapshot:
 
 @contextlib.contextmanager
 def snapshot(
-    store: AnyStore | str | os.PathLike[str],
+    store: Store | str | os.PathLike[str],
     journal: str,
     *,
     partitions: int | None = None,
@@ -123,14 +125,14 @@ def snapshot(
 
 def kept_for(
     held: contextlib.ExitStack,
-    store: AnyStore | str | os.PathLike[str],
+    store: Store | str | os.PathLike[str],
     place: Place,
     *,
     partitions: int | None = None,
     part_rows: int = PART_ROWS,
     top: str | None = None,
-    before: Callable[[AnyJournal], None] | None = None,
-    then: Callable[[AnyJournal, Cursor], None] | None = None,
+    before: Callable[[Journal], None] | None = None,
+    then: Callable[[Journal, Cursor], None] | None = None,
 ) -> SharedSnapshot:
     """
     Take a snapshot, and keep it for as long as `held`. The store is closed again at once, unless a daemon keeps the rows.
@@ -144,8 +146,8 @@ def kept_for(
         pages = opened.enter_context(opened_place(store, place, is_written=before is not None))
         if before is not None:
             before(pages)
-        shot = snapshot_of(pages, directory, () if top is None else known(top, place))
-        if is_daemons(pages):
+        shot = pages.snapshot(directory=directory, known=() if top is None else known(top, place))
+        if pages.is_remote:
             opened.callback(shot.close)
         kept = SharedSnapshot(
             name=directory,
@@ -161,7 +163,7 @@ def kept_for(
             pickle.dump(kept, file)
         if then is not None:
             then(pages, shot.cursor)
-        if is_daemons(pages):
+        if pages.is_remote:
             held.push(opened.pop_all())  # the rows are there until it is told; ours go with the directory
     return kept
 

@@ -31,7 +31,7 @@ from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, SNAPSHOT_NOT_VISIB
 from spark_export.options.common import ReadOptions
 from spark_export.snapshots import copy_cache
 from spark_export.snapshots.shared import Counter, SharedSnapshot, parts_number
-from spark_export.stores.open_store import looked_at, opened_to_read, snapshot_of, trusting
+from spark_export.stores.open_store import looked_at, opened_to_read, trusting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +101,7 @@ class EntriesReader(DataSourceReader):
                 return [EntriesPart(part, shared.taken, shared.counter(n)) for n, part in enumerate(shared.parts)]
             top = SparkFiles.getRootDirectory()
             with opened_to_read(options.place) as pages:
-                shot = snapshot_of(pages, top, copy_cache.known(top, options.place))  # R5
+                shot = pages.snapshot(directory=top, known=copy_cache.known(top, options.place))  # R5
                 parts = shot.parts(
                     parts_number(options.partitions, shot.size),
                     since=options.rows.since,

@@ -17,59 +17,52 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import journal
-from journal.engine.backend import EngineJournal
-from journal.engine.files.posix import announced
-from journal.engine.snapshots.reader import Copied
-from journal.engine.snapshots.take import take
-from journal.errors import AccessDenied, ConnectionLost, JournalError, NotFound, StoreLocked
-from journal.net.client.connect import RemoteStore
-from journal.net.client.journal import RemoteJournal
+from journal import Journal, Store
+from journal.connect_or_open import connect_to, through_owner
+from journal.errors import AccessDenied, ConnectionLost, NotFound, StoreLocked
 from journal.net.client.snapshot import RemoteSnapshotPart
 from journal.net.tls import client_context
 from spark_export.errors import NOT_FOUND, STORE_LOCKED, STORE_NOT_FOUND, STORE_UNREACHABLE, coded, problem
 from spark_export.options.common import PLACE, place_of, taken
 from spark_export.options.common import JournalPlace as Place
 
-AnyStore = journal.Store | RemoteStore
-AnyJournal = journal.Journal | RemoteJournal
-
 
 @contextlib.contextmanager
-def opened_to_read(place: Place) -> Iterator[AnyJournal]:
+def opened_to_read(place: Place) -> Iterator[Journal]:
     """The journal, from the newest state that can be had."""
     with contextlib.ExitStack() as held:
         whole = None if place.is_address else _whole(place, held)
         yield existing(held.enter_context(_opened(place, is_look_enough=True)), place) if whole is None else whole
 
 
-def _whole(place: Place, held: contextlib.ExitStack) -> AnyJournal | None:
+def _whole(place: Place, held: contextlib.ExitStack) -> Journal | None:
     """A look at a journal that was closed cleanly: to open it would read all of it twice, to check it and to close it."""
     with contextlib.ExitStack() as looking:
         try:
             pages = looking.enter_context(looked_at(place))
         except StoreLocked:
             return None  # it is open in this process; if it is served, its daemon can be asked
-        if isinstance(pages, journal.Journal) and pages.shows_all:
+        if not pages.is_remote and pages.shows_all:
             held.push(looking.pop_all())
             return pages
     return None
 
 
 @contextlib.contextmanager
-def opened_to_write(place: Place) -> Iterator[AnyJournal]:
+def opened_to_write(place: Place) -> Iterator[Journal]:
     """The journal, to change it."""
     with _opened(place, is_look_enough=False) as store:
         yield existing(store, place)
 
 
 @contextlib.contextmanager
-def looked_at(place: Place) -> Iterator[AnyJournal]:
+def looked_at(place: Place) -> Iterator[Journal]:
     """The journal, for its settings and its schema: the catalog is enough, so the store is not locked for it."""
     if place.is_address:
         with connected(place.path, place) as store:
@@ -80,7 +73,7 @@ def looked_at(place: Place) -> Iterator[AnyJournal]:
             yield existing(look, place)
 
 
-def existing(store: AnyStore, place: Place) -> AnyJournal:
+def existing(store: Store, place: Place) -> Journal:
     """A journal that must be there (T2)."""
     names = store.journals()
     if place.journal not in names:
@@ -92,13 +85,10 @@ def existing(store: AnyStore, place: Place) -> AnyJournal:
     return store.journal(place.journal)
 
 
-def connected(address: str, place: Place) -> RemoteStore:
+def connected(address: str, place: Place) -> Store:
     """Connect to a daemon with the identity of the options or of the environment."""
-    token = place.token or os.environ.get("JOURNAL_TOKEN")
-    ca = place.tls_ca or os.environ.get("JOURNAL_TLS_CA")
-    tls = client_context(ca=None if ca is None else Path(ca)) if address.startswith("tls:") else None
     try:
-        return journal.connect(address, token=token, tls=tls)
+        return connect_to(address, token=place.token, tls_ca=place.tls_ca)
     except (ConnectionLost, AccessDenied) as e:
         raise coded(e, STORE_UNREACHABLE) from e
 
@@ -120,44 +110,25 @@ def check_is_store(path: str) -> None:
 
 
 def place_in(
-    store: AnyStore | str | os.PathLike[str], name: str, *, token: str | None = None, tls_ca: str | None = None
+    store: Store | str | os.PathLike[str], name: str, *, token: str | None = None, tls_ca: str | None = None
 ) -> Place:
     """The place of a journal in a store that is open, or named."""
     found = {"journal": name, "token": token, "tls_ca": tls_ca, "path": _path_of(store)}
     return place_of(taken({word: text for word, text in found.items() if text is not None}, PLACE, "finding"))
 
 
-def _path_of(store: AnyStore | str | os.PathLike[str]) -> str:
-    if isinstance(store, journal.Store):
-        return str(store.path)
-    return str(store._link.address) if isinstance(store, RemoteStore) else os.fspath(store)
+def _path_of(store: Store | str | os.PathLike[str]) -> str:
+    return store.location if isinstance(store, Store) else os.fspath(store)
 
 
 @contextlib.contextmanager
-def opened_place(
-    store: AnyStore | str | os.PathLike[str], place: Place, *, is_written: bool = False
-) -> Iterator[AnyJournal]:
+def opened_place(store: Store | str | os.PathLike[str], place: Place, *, is_written: bool = False) -> Iterator[Journal]:
     """The journal, of a store that is open and stays so, or of one that is opened for the time of the block, to read or to write."""
-    if isinstance(store, AnyStore):
+    if isinstance(store, Store):
         yield existing(store, place)
     else:
         with opened_to_write(place) if is_written else opened_to_read(place) as pages:
             yield pages
-
-
-def is_daemons(pages: AnyJournal) -> bool:
-    """Whether a daemon keeps it, not this process."""
-    return isinstance(pages, RemoteJournal)
-
-
-def snapshot_of(pages: AnyJournal, directory: str, known: Sequence[Copied] = ()) -> Any:
-    """
-    A snapshot that outlives the store's opening and the connection: its files are in a directory of ours, or a daemon keeps it, for
-    some minutes after it was read last. Copies that are known, and that will be there for as long, are not made again.
-    """
-    if isinstance(pages, journal.Journal) and isinstance(pages._backend, EngineJournal):
-        return take(pages._backend.p, directory, known)
-    return pages.snapshot()
 
 
 def trusting(part: Any, place: Place) -> Any:
@@ -168,7 +139,7 @@ def trusting(part: Any, place: Place) -> Any:
 
 
 @contextlib.contextmanager
-def _opened(place: Place, *, is_look_enough: bool) -> Iterator[AnyStore]:
+def _opened(place: Place, *, is_look_enough: bool) -> Iterator[Store]:
     if place.is_address:
         with connected(place.path, place) as remote:
             yield remote
@@ -180,28 +151,19 @@ def _opened(place: Place, *, is_look_enough: bool) -> Iterator[AnyStore]:
         yield store
 
 
-def _owned_or_asked(place: Place, held: contextlib.ExitStack, is_look_enough: bool) -> AnyStore:
+def _owned_or_asked(place: Place, held: contextlib.ExitStack, is_look_enough: bool) -> Store:
     held.enter_context(_turn(place.path))
     try:
         return journal.open(place.path)
     except StoreLocked as e:
         locked = e
     held.close()  # another process owns the store: other jobs need not wait for this one
-    addresses = sorted(announced(Path(place.path)), key=lambda address: not address.startswith("unix:"))
-    reason = "which listens nowhere"
-    for address in addresses:
-        try:
-            return connected(address, place)
-        except JournalError as e:
-            reason = f"whose daemon does not answer at {address} ({e})"
-    if is_look_enough:
-        return journal.open(place.path, readonly=True)
-    raise problem(
-        StoreLocked,
-        STORE_LOCKED,
-        f"{place.path} is owned by another process, {reason}: close it there, have it serve the store (store.serve()), or run "
-        "`journal serve` in its place",
-    ) from locked
+    try:
+        return through_owner(
+            place.path, locked, connect=lambda address: connected(address, place), readonly_too=is_look_enough
+        )
+    except StoreLocked as e:
+        raise coded(e, STORE_LOCKED) from e
 
 
 @contextlib.contextmanager

@@ -69,7 +69,17 @@ def test_every_verb_has_its_coroutine() -> None:
         (journal.Lease, journal.aio.AsyncLease),
     ]
     of_lease = {name for name, member in vars(journal.Lease).items() if isinstance(member, property)}
-    values = {"settings", "shows_all", "wake", "path", "within", *journal.Lease.__slots__, *of_lease}
+    values = {
+        "settings",
+        "shows_all",
+        "has_bucket_index",
+        "is_remote",
+        "wake",
+        "path",
+        "within",
+        *journal.Lease.__slots__,
+        *of_lease,
+    }
     for blocking, asynchronous in pairs:
         verbs = {name for name in dir(blocking) if not name.startswith("_")} - values
         assert verbs - set(dir(asynchronous)) == set(), asynchronous

@@ -22,7 +22,7 @@ from typing import Any
 
 import journal
 from journal.errors import JournalError
-from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connect import connect
 from journal.net.client.connection.options import Backoff
 from tests.jepsen.history import History, described, outcome_of
 
@@ -51,7 +51,7 @@ class Client:
         self.history = history
         self.chance = chance
         self._end = end
-        self._store: RemoteStore | None = None
+        self._store: journal.Store | None = None
         signal.signal(signal.SIGUSR1, self._cut)
 
     def is_over(self, wait_s: float = 0.0) -> bool:
@@ -59,7 +59,7 @@ class Client:
         return bool(select.select([self._end], [], [], wait_s)[0])
 
     def _cut(self, signum: int, frame: object) -> None:
-        wire = None if self._store is None else self._store._link._wire
+        wire = None if self._store is None else self._store._backend.link._wire
         if wire is not None:
             wire.interrupt()
 
@@ -76,7 +76,7 @@ class Client:
                 self.history.note("connect", error=described(e))
                 self.is_over(0.05)
 
-    def _work(self, store: RemoteStore) -> None:
+    def _work(self, store: journal.Store) -> None:
         pages = store.journal(NAME)
         while not self.is_over(self.pause()):
             self.step(pages)

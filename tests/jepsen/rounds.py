@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connect import connect
 from tests.crash.campaign import Progress, keep
 from tests.crash.scratch import scratch
 from tests.jepsen.checker import Verdict, judge
@@ -142,7 +142,7 @@ def _drain_some(pages: Any, history: History) -> None:
         )
 
 
-def _flags(store: RemoteStore) -> list[str]:
+def _flags(store: journal.Store) -> list[str]:
     return [f"a flag was raised: {flag}" for flag in store.flags() if flag.name != "store-full"]
 
 

@@ -64,7 +64,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
 
 
 def _key(key: UserKey) -> bytes:
-    return b"t" + key.encode() if type(key) is str else b"b" + key  # type: ignore[operator]
+    return b"t" + key.encode() if isinstance(key, str) else b"b" + key
 
 
 def _flag(name: str) -> bytes:

@@ -7,7 +7,7 @@ Answered by the connection alone, without the engine: REGISTER, UNREGISTER, COMM
 from typing import Annotated, Any
 
 from journal.core.requests.fields import Listener, Service
-from journal.core.requests.request import ADMIN, ANYBODY, CONSUME, KNOWN, Request, Retry, Scope, request
+from journal.core.requests.request import ADMIN, ANY_CONNECTION, CONSUME, KNOWN, Request, Retry, Scope, request
 from journal.core.requests.types import DATE, JOURNAL, NUMBER, PORT, TEXT, integer, list_of
 
 _DAEMON = Scope.DAEMON
@@ -30,7 +30,7 @@ class UnregisterRequest(Request[None]):
     service: Service | None = None
 
 
-@request("COMMANDS", ANYBODY, Retry.ALWAYS, "[text]", scope=_DAEMON, answers=("COMMANDS",))
+@request("COMMANDS", ANY_CONNECTION, Retry.ALWAYS, "[text]", scope=_DAEMON, answers=("COMMANDS",))
 class CommandsRequest(Request[list[str]]):
     """The commands that there are; as a line: that can be sent as one. With `list` a service says which ones it understands, as the
     answer to HELP."""
@@ -38,7 +38,7 @@ class CommandsRequest(Request[list[str]]):
     list: Words | None = None
 
 
-@request("PING", ANYBODY, Retry.ALWAYS, "{received, answered}", scope=_DAEMON, answers=("PONG",))
+@request("PING", ANY_CONNECTION, Retry.ALWAYS, "{received, answered}", scope=_DAEMON, answers=("PONG",))
 class PingRequest(Request[tuple[int, int]]):
     """The heartbeat, with the daemon's clock. `offset` and `delay` are what the client reckoned from the last one: its drift."""
 
@@ -47,7 +47,7 @@ class PingRequest(Request[tuple[int, int]]):
     delay: Number | None = None
 
 
-@request("ALIVE", ANYBODY, Retry.ALWAYS, "{serial}", scope=_DAEMON, answers=("ABSOLUTELY",))
+@request("ALIVE", ANY_CONNECTION, Retry.ALWAYS, "{serial}", scope=_DAEMON, answers=("ABSOLUTELY",))
 class AliveRequest(Request[dict[str, Any]]):
     """Are you alive?"""
 

@@ -27,9 +27,9 @@ class Parameters(dict[str, Parameter]):
 
     __slots__ = ("checks", "fields", "required")
 
-    def __init__(self, parameters: Iterable[Parameter], fields: tuple[tuple[str, Parameter], ...] = ()) -> None:
+    def __init__(self, parameters: Iterable[Parameter], fields: Mapping[str, Parameter] | None = None) -> None:
         super().__init__((parameter.name, parameter) for parameter in parameters)
-        self.fields = fields
+        self.fields: Mapping[str, Parameter] = self if fields is None else fields
         """Those that the request has; others are of the wire alone."""
         self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
         self.required = tuple(name for name, parameter in self.items() if parameter.is_required)

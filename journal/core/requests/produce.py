@@ -99,10 +99,10 @@ def put_to(put: Put) -> dict[str, Any]:
             sent[name] = DATE.accept(name, date)
     if options.delay is not None and DURATION.accept is not None:
         sent["delay"] = DURATION.accept("delay", options.delay)
-    return sent | _whose(options)
+    return sent | _owner_and_version(options)
 
 
-def _whose(item: Any) -> dict[str, Any]:
+def _owner_and_version(item: Any) -> dict[str, Any]:
     sent: dict[str, Any] = {}
     if item.owner is not None:
         owner_bytes(item.owner)
@@ -129,7 +129,7 @@ def move_to(move: Move) -> dict[str, Any]:
         raise Invalid(f"move_many takes journal.Move objects, not {move!r}")
     check_move(move)
     key_bytes(move.key)
-    return {"key": move.key} | _given(move, "process_date", "delay", "priority") | _whose(move)
+    return {"key": move.key} | _given(move, "process_date", "delay", "priority") | _owner_and_version(move)
 
 
 def check_move(move: Any) -> None:
@@ -145,7 +145,7 @@ def delete_to(delete: Any) -> dict[str, Any]:
     if not isinstance(delete, Delete):
         delete = Delete(delete)
     key_bytes(delete.key)
-    return {"key": delete.key} | _whose(delete)
+    return {"key": delete.key} | _owner_and_version(delete)
 
 
 def _item(name: str, of: type[Request[Any]], to_wire: Any, from_wire: Any) -> Kind:

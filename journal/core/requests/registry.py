@@ -42,12 +42,15 @@ COMMANDS: dict[str, Command] = {row.name: row for rows in (CONTROL, *GROUPS.valu
 
 NOT_COMMANDS: dict[str, str] = {
     "name": "a client knows what it asks about",
+    "is_remote": "a client knows how it asks",
     "schema": "stands in SETTINGS",
     "shows_all": "a daemon shows all; a look at a store's files may not",
     "now": "PING tells the daemon's time",
     "measure_drift": "the daemon measures, with what PING carries",
     "load": "LOAD_BEGIN, LOAD_PART for each piece, LOAD_COMMIT",
     "wake": "wakes threads of one process",
+    "has_bucket_index": "a daemon sees to its indexes itself",
+    "prepare_buckets": "a daemon sees to its indexes itself",
     "within": "a client says how long it waits",
     "extended": "EXTEND answers the deadline and the version",
     "work": "SUBSCRIBE, or CLAIM with LISTEN: a reply waits for no work",
@@ -55,6 +58,9 @@ NOT_COMMANDS: dict[str, str] = {
 """What else a Journal has, and what stands in its place."""
 STORE_NOT_COMMANDS: dict[str, str] = {
     "path": "where the daemon keeps its files is its own business",
+    "location": "a client knows the address",
+    "is_remote": "a client knows how it asks",
+    "existing_merged": "commands about logs name them",
     "close": "STOP ends the daemon, which closes its store",
     "drifts": "stands in STORE_STATISTICS",
     "serve": "the daemon does that already",

@@ -101,7 +101,12 @@ def one_of(name: str, *words: str, **ways: Any) -> Kind:
         if type(value) is not str or value not in words:
             raise refuse(parameter, value, said)
 
-    return Kind(name, said, check, lambda _, written: written, **ways)
+    def accept(parameter: str, value: Any) -> str:
+        if type(value) is not str or value not in words:
+            raise Invalid(f"{parameter} is {value!r}: it must be one of {', '.join(words)}")
+        return value
+
+    return Kind(name, said, check, lambda _, written: written, **{"accept": accept, **ways})
 
 
 def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
@@ -291,7 +296,11 @@ def _accept_feed_consumer(_: str, consumer: Any) -> str:
 def _accept_once(_: str, once: Any) -> tuple[str, int]:
     if not isinstance(once, (tuple, list)) or len(once) != 2:
         raise Invalid(f'once is {once!r}: it must be a name and a number, e.g. ("nightly", 7)')
-    return once[0], once[1]
+    name, number = once
+    arguments.name_text(name, "the name of a load", limits.LOAD_NAME_BYTES_MAX)
+    if type(number) is not int or not 0 <= number <= limits.DATE_MAX:
+        raise Invalid(f"the number of a load is {number!r}: it must be an int from 0 to {limits.DATE_MAX}")
+    return name, number
 
 
 _STATUS_WORDS = {"W": "waiting", "P": "processing", arguments.AVAILABLE: "available", arguments.BURIED: "buried"}
@@ -322,7 +331,7 @@ CREDIT = integer("credit", 0, LIST_MAX)
 STEPS = integer("steps", -(1 << 53), 1 << 53, accept=_accept_int)
 PORT = integer("port", 1, 65_535)
 ID = integer("id", 1, ID_MAX)
-LEVEL = one_of("durability", "full", "interval", "none")
+LEVEL = one_of("durability", *arguments.LEVELS)
 STATUS = one_of(
     "status", *_STATUS_OF, accept=lambda _, status: arguments.status_of(status),
     to_wire=_STATUS_WORDS.__getitem__, from_wire=_STATUS_OF.__getitem__,
@@ -355,7 +364,7 @@ AFTER = Kind(
 )  # fmt: skip
 """Where a page of entries begins: behind a primary key."""
 BURIED_AFTER = Kind("bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.buried_start(after))
-BOOL = Kind("bool", "true or false", _check_bool, _read_bool)
+BOOL = Kind("bool", "true or false", _check_bool, _read_bool, accept=lambda _, value: bool(value))
 NUMBER = Kind("number", "an int or a float", _check_number, _read_number)
 MAP = Kind("map", "a map with names as keys", _check_map)
 CURSOR = Kind(

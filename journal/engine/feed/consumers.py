@@ -35,7 +35,7 @@ from journal.engine.state import commit_parts
 from journal.errors import Invalid, JournalError, NotFound, Refused, StorageError, StoreDamaged
 
 if TYPE_CHECKING:
-    from journal.engine.feed.feed import Feed
+    from journal.engine.feed.feed import EngineFeed
     from journal.engine.pipeline import Pipeline
 
 log = logging.getLogger("journal.consumers")
@@ -47,7 +47,7 @@ RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
 
 
-class Consumer:
+class FeedConsumer:
     """One named consumer."""
 
     def __init__(self, name: str, acks: Acks, mode: int = SYNC) -> None:
@@ -60,7 +60,7 @@ class Consumer:
         self.is_copying = mode == COPY
         self.is_dirty = False
         self.flush_ms = FLUSH_MS
-        self.feed: weakref.ref[Feed] | None = None
+        self.feed: weakref.ref[EngineFeed] | None = None
         """The open feed of this consumer; one that was garbage-collected counts as closed."""
 
     def kept(self) -> Kept:
@@ -77,7 +77,7 @@ class Consumer:
         return self.start if self.is_copying else self.acks.position
 
     @property
-    def open_feed(self) -> Feed | None:
+    def open_feed(self) -> EngineFeed | None:
         """The feed that is open on it."""
         feed = self.feed() if self.feed is not None else None
         return None if feed is None or feed.is_closed else feed
@@ -88,7 +88,7 @@ class Consumers:
 
     def __init__(self, p: Pipeline, directory: Path) -> None:
         self.lock = threading.Lock()
-        self.known: dict[str, Consumer] = {}
+        self.known: dict[str, FeedConsumer] = {}
         self.directory = directory
         self._p = p
         self._offsets = OffsetLog(directory, p.name.encode())
@@ -121,7 +121,7 @@ class Consumers:
 
     def _take(self, found: list[Kept]) -> None:
         self.known = {
-            kept.name: Consumer(kept.name, Acks(kept.position, kept.high, kept.runs), kept.mode) for kept in found
+            kept.name: FeedConsumer(kept.name, Acks(kept.position, kept.high, kept.runs), kept.mode) for kept in found
         }
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Consumers:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def touched(self, consumer: Consumer) -> None:
+    def touched(self, consumer: FeedConsumer) -> None:
         """Something of a consumer is to be written soon; under `lock`."""
         consumer.is_dirty = True
         self._schedule(consumer.flush_ms)
@@ -220,7 +220,9 @@ class Consumers:
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
-    def attach(self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[Consumer], Feed]) -> Feed:
+    def attach(
+        self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[FeedConsumer], EngineFeed]
+    ) -> EngineFeed:
         """Open the feed of a consumer, which is made when it is not known."""
         with self._opening:
             consumer = self.known.get(name)
@@ -235,7 +237,7 @@ class Consumers:
             consumer.feed = weakref.ref(feed)
             return feed
 
-    def get(self, name: str) -> Consumer:
+    def get(self, name: str) -> FeedConsumer:
         """A consumer that must exist."""
         consumer = self.known.get(name)
         if consumer is None:
@@ -253,7 +255,7 @@ class Consumers:
         scope = self._scope_of(name)
         return f"{name[len(scope) :]!r} of journal {scope[:-1] or self._p.name}"
 
-    def _create(self, name: str, start: str | Cursor, *, is_copy: bool) -> Consumer:
+    def _create(self, name: str, start: str | Cursor, *, is_copy: bool) -> FeedConsumer:
         """A new consumer, durable on return; the log is held for it from here on."""
         with self._writing:
             if len(self.known) >= CONSUMERS_MAX:
@@ -261,7 +263,7 @@ class Consumers:
             p = self._p
             with p.lock:
                 position = start_of(p, start)
-                consumer = Consumer(name, Acks(position), COPY if is_copy else SYNC)
+                consumer = FeedConsumer(name, Acks(position), COPY if is_copy else SYNC)
                 self.known = {**self.known, name: consumer}
                 self._hold()
             consumer.is_dirty = True
@@ -321,7 +323,7 @@ class Consumers:
                 self._set(consumer, acks)
             return is_new
 
-    def _set(self, consumer: Consumer, acks: Acks) -> None:
+    def _set(self, consumer: FeedConsumer, acks: Acks) -> None:
         """Give a consumer other acknowledgements, durable on return; an error leaves those that it had."""
         with self.lock:
             before = consumer.acks, consumer.is_copying
@@ -334,7 +336,7 @@ class Consumers:
                 self.touched(consumer)  # what is on the disk now is not known
             raise
 
-    def _idle(self, name: str) -> Consumer:
+    def _idle(self, name: str) -> FeedConsumer:
         consumer = self.get(name)
         if consumer.open_feed is not None:
             raise Refused(
@@ -354,7 +356,7 @@ class Consumers:
                 for each in sorted(self.known.values(), key=lambda each: each.name)
             ]
 
-    def _view(self, consumer: Consumer, spans: list[Span], sizes: list[tuple[Cursor, int]]) -> FeedView:
+    def _view(self, consumer: FeedConsumer, spans: list[Span], sizes: list[tuple[Cursor, int]]) -> FeedView:
         behind = self.lag(consumer, spans)
         held = sum(size for last, size in sizes if last > consumer.held) if behind else 0
         mode = "copy" if consumer.is_copying else "sync"
@@ -391,7 +393,7 @@ class Consumers:
                 found.append(f"offset log: the log is kept from {keep_from} on, it should be from {expected} on")
             return found
 
-    def lag(self, consumer: Consumer, spans: list[Span]) -> int:
+    def lag(self, consumer: FeedConsumer, spans: list[Span]) -> int:
         """How many changes a consumer has not acknowledged; under `lock`."""
         position = consumer.position
         if position >= newest(spans):

@@ -282,7 +282,7 @@ class Generations:
         self.is_due = p.checkpoints.is_hold_due = self.carrying.is_awaited = False
         p.checkpoints.opened(Place(0, 0, 0))
         old.close()
-        p.tell()
+        p.followers.tell()
         if not closed.has_log:
             self._dispose_of_log(closed.order, old.directory)
         self.schedule()

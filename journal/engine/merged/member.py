@@ -22,7 +22,7 @@ from journal.core.log.cursor_math import Span
 from journal.core.schema.schema import Schema
 from journal.core.values import Keeping
 from journal.engine.feed.changes import check_life
-from journal.engine.feed.consumers import Consumer, Consumers, FeedView
+from journal.engine.feed.consumers import Consumers, FeedConsumer, FeedView
 from journal.engine.files.disposal import Disposal
 from journal.engine.generations.closed_logs import ClosedLogs
 from journal.engine.generations.generations import Generations, Kept, declared
@@ -35,7 +35,7 @@ from journal.engine.state.file import Rows
 if TYPE_CHECKING:
     import threading
 
-    from journal.engine.feed.feed import Feed
+    from journal.engine.feed.feed import EngineFeed
     from journal.engine.merged.sequence import Member, Merging, Sequence
     from journal.engine.pipeline import Pipeline
 
@@ -235,7 +235,7 @@ class MemberConsumers(Consumers):
         return self._all.directory
 
     @property
-    def known(self) -> dict[str, Consumer]:  # type: ignore[override]
+    def known(self) -> dict[str, FeedConsumer]:  # type: ignore[override]
         """By the names that the journal calls them by."""
         scope = self._scope
         return {name[len(scope) :]: each for name, each in self._all.known.items() if name.startswith(scope)}
@@ -244,7 +244,7 @@ class MemberConsumers(Consumers):
         """Read the offset log of a store that another process owns."""
         self._all.look()
 
-    def touched(self, consumer: Consumer) -> None:
+    def touched(self, consumer: FeedConsumer) -> None:
         """Something of a consumer is to be written soon."""
         self._all.touched(consumer)
 
@@ -252,7 +252,9 @@ class MemberConsumers(Consumers):
         """Write what has changed."""
         self._all.flush()
 
-    def attach(self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[Consumer], Feed]) -> Feed:
+    def attach(
+        self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[FeedConsumer], EngineFeed]
+    ) -> EngineFeed:
         """Open the feed of a consumer."""
         if self._scope + name not in self._all.known:
             check_life(self._p, start)

@@ -41,7 +41,6 @@ from journal.engine.state.apply import State
 from journal.engine.state.file import Rows
 from journal.engine.state.old_values import encoder_of
 from journal.errors import LogDamaged, StorageError, StoreClosed
-from journal.shield import Latch
 
 R = TypeVar("R")
 
@@ -187,7 +186,6 @@ class Member(Pipeline):
     lock: threading.Lock = _Shared()  # type: ignore[assignment]
     log: Any = _Shared()
     order: int = _Shared()  # type: ignore[assignment]
-    followers: tuple[Latch, ...] = _Shared()  # type: ignore[assignment]
     is_broken: bool = _Shared()  # type: ignore[assignment]
     changes: int = _Shared()  # type: ignore[assignment]
     next_token: int = _Shared()  # type: ignore[assignment]
@@ -207,6 +205,7 @@ class Member(Pipeline):
         self.checkpoints, self.commit = shared.checkpoints, shared.commit
         self.retention, self.compaction = shared.retention, shared.compaction
         self.map_bytes = shared.map_bytes
+        self.followers = shared.followers
         self.due = Due(shared.lock)
         self.sleeping = self.due.sleeping
         self.timer_at = NEVER
@@ -243,7 +242,7 @@ class Member(Pipeline):
         self._dropped = StoreClosed(f"the journal {self.name} was dropped")
         self.shared.members.pop(self.own, None)
         self.due.notify_all()
-        self.tell()
+        self.followers.tell()
 
     def _refresh(self) -> None:
         """Look at the transactions of now (states M3)."""

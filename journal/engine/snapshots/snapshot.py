@@ -64,7 +64,7 @@ class Snapshot:
         self.schema = schema
         """All fields that the data may have: the union over the generations."""
         self.is_closed = False
-        self._copies = copies
+        self.copies = copies
         self._room = room
         self._on_close = on_close
 
@@ -81,14 +81,14 @@ class Snapshot:
 
         Only those with `since <= process date < until`, and of these priorities, if they are given.
         """
-        ranges, at = self._split(parts_number(count), selected(since, until, priorities))
-        return [SnapshotPart(self._copies, part) for part in split(ranges, at)]
+        ranges, at = self.divide(parts_number(count), selected(since, until, priorities))
+        return [SnapshotPart(self.copies, part) for part in split(ranges, at)]
 
-    def _split(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
+    def divide(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
         """The ranges that have entries, and the keys between parts of about the same size."""
         if self.is_closed:
             raise NotFound(f"the snapshot of journal {self.name} at {self.cursor} is closed: take another one")
-        samples, used = sampled(self._copies, ranges, count)
+        samples, used = sampled(self.copies, ranges, count)
         return used, bounds(samples, count)
 
     def close(self) -> None:

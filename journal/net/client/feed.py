@@ -5,36 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
+from journal.core.requests.follow import FeedsRequest
+from journal.core.requests.read import LagRequest
 from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, Unacknowledged
-from journal.net.client.calls import feeds
-from journal.net.client.calls.call import Call
-from journal.net.client.connection.heartbeat import Heart
-from journal.net.client.connection.link import Link
+from journal.net.client.client import Client
+from journal.net.client.connection.call import Call
 from journal.net.client.connection.waiters import Inbox, Waiter
 from journal.net.client.feed_state import End, Followed
+from journal.net.wire.values import cursor_from
 from journal.shield import SHIELD, shielded
 
-if TYPE_CHECKING:
-    from journal.net.client.remote import RemoteLog
-
-
-R = TypeVar("R")
 _OVER = ConnectionLost, Stopping
 """The connection that has the feed is over, or will be in a moment."""
 
 
 @shielded
 class RemoteFeed:
-    """An iterator of events; a context manager that closes itself. Made by `RemoteJournal.feed`."""
+    """An iterator of events; a context manager that closes itself. Made by `Journal.feed`."""
 
-    def __init__(self, journal: RemoteLog, followed: Followed) -> None:
-        self._journal = journal
-        self._link: Link = journal._link
-        self._heart: Heart = journal._heart
+    def __init__(self, client: Client, followed: Followed) -> None:
+        self._client = client
+        self._link = client.link
+        self._heart = client.heart
         self._followed = followed
         self._lock = threading.Lock()
         """Held while a thread acknowledges, fails or opens the feed."""
@@ -55,7 +51,8 @@ class RemoteFeed:
 
     def _opened(self) -> tuple[Cursor, Inbox]:
         with self._lock:
-            return self._link.open(self._followed.open(), self._journal._timeout_ms)
+            reply, inbox = self._link.open(self._followed.open(), self._client.timeout_ms)
+            return self._followed.opened(reply), inbox
 
     # -- iterating ----------------------------------------------------------------------------------------------------
 
@@ -86,7 +83,7 @@ class RemoteFeed:
                 break
         raise StopIteration
 
-    def _take(self, inbox: Inbox) -> Event | End | Call[Any]:
+    def _take(self, inbox: Inbox) -> Event | End | Call:
         try:
             return self._followed.take(inbox.items.popleft())
         except JournalError:
@@ -108,8 +105,7 @@ class RemoteFeed:
         """Ask for what is there, or is not pushed; whether there was something."""
         self._is_at_end = False
         try:
-            items = self._asked(self._followed.look(), inbox)
-            inbox.items.extend(items)
+            inbox.items.extend(self._followed.looked(self._asked(self._followed.look(), inbox)))
         except _OVER:
             return False  # it is opened again
         except Unacknowledged:
@@ -117,8 +113,12 @@ class RemoteFeed:
                 raise
         return bool(inbox.items)
 
-    def _asked(self, call: Call[R], inbox: Inbox) -> R:
-        return call.read(self._link.ask_once(call, self._journal._timeout_ms, inbox=inbox))
+    def _asked(self, call: Call, inbox: Inbox) -> Any:
+        return self._link.ask_once(call, self._client.timeout_ms, inbox=inbox)
+
+    def _state(self) -> Cursor:
+        """The position, as the daemon has it."""
+        return cursor_from(self._asked(self._followed.state(), self._inbox)["position"])
 
     def _raise(self) -> None:
         error, self._error = self._error, None
@@ -142,7 +142,7 @@ class RemoteFeed:
             for call in calls:
                 self._post(call, cursors)
 
-    def _post(self, call: Call[Any], cursors: list[Cursor]) -> None:
+    def _post(self, call: Call, cursors: list[Cursor]) -> None:
         def told(result: Any, error: JournalError | None) -> None:
             if error is None:
                 self._followed.sure(cursors)
@@ -166,7 +166,7 @@ class RemoteFeed:
             call = self._followed.fail(which)
             waiter = _Failing(self._followed, self._inbox)
             try:
-                self._link.ask_once(call, self._journal._timeout_ms, waiter, self._inbox)
+                self._link.ask_once(call, self._client.timeout_ms, waiter, self._inbox)
             except _OVER:
                 return  # it is opened again, and what was not acknowledged comes again
 
@@ -188,7 +188,7 @@ class RemoteFeed:
             return self._followed.last or self._position
         if not self.is_closed and not self._inbox.is_over:
             try:
-                self._position = self._asked(self._followed.state(), self._inbox)
+                self._position = self._state()
             except _OVER:
                 return self._position  # as far as is known
         return self._position
@@ -207,9 +207,9 @@ class RemoteFeed:
     def lag(self) -> int:
         """How many changes are there that were not acknowledged; without a name: not delivered."""
         if self.consumer is None:
-            return self._journal._ask(feeds.lag(self._journal.name, self.position))
+            return self._client.call(LagRequest(cursor=self.position))
         self._raise()
-        return next((view.lag for view in self._journal.feeds() if view.name == self.consumer), 0)
+        return next((view.lag for view in self._client.call(FeedsRequest()) if view.name == self.consumer), 0)
 
     @property
     def is_redelivering(self) -> bool:
@@ -217,7 +217,7 @@ class RemoteFeed:
         return self._followed.is_again and self._followed.last in self._followed.unacked
 
     def __repr__(self) -> str:
-        return f"<RemoteFeed of {self._journal.name} consumer={self.consumer}>"
+        return f"<RemoteFeed of {self._client.name} consumer={self.consumer}>"
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class RemoteFeed:
             return
         if self.consumer is not None and not self._inbox.is_over:
             try:
-                self._position = self._asked(self._followed.state(), self._inbox)
+                self._position = self._state()
             except (StoreClosed, *_OVER):
                 pass  # it has ended before: what the daemon does not know comes again
         self.is_closed = True

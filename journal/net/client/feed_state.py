@@ -14,16 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from journal.api.backend import FeedOptions
 from journal.core.arguments import cursors_of
 from journal.core.limits import LIST_MAX
-from journal.core.log.acks import UNACKED_MAX as UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
-from journal.core.quoting import shown
-from journal.core.times import DurationLike, duration_ms
-from journal.errors import FrameError, Invalid, StoreClosed
-from journal.net.client.calls.call import Call, as_it_is, call, nothing
-from journal.net.client.calls.feeds import cursor_of, feed_name
+from journal.core.requests.follow import (
+    FeedAckRequest,
+    FeedCloseRequest,
+    FeedFailRequest,
+    FeedNextRequest,
+    FeedOpenRequest,
+)
+from journal.errors import Invalid, StoreClosed
+from journal.net.client.connection.call import Call, call_of
+from journal.net.wire.codecs import fields
 from journal.net.wire.values import cursor_from, error_from, event_from
 
 CREDIT = 256
@@ -41,27 +46,10 @@ END = End()
 class Followed:
     """See the module. One thread at a time iterates; a thread that acknowledges holds a lock."""
 
-    def __init__(
-        self,
-        journal: str,
-        *,
-        consumer: str | None,
-        start: str | Cursor,
-        live: bool,
-        copy: bool,
-        flush: DurationLike,
-        unacked_max: int,
-        wait_acks: bool,
-    ) -> None:
-        if type(unacked_max) is not int or unacked_max < 1:
-            raise Invalid(f"unacked_max is {unacked_max!r}: it must be an int of at least 1")
-        if copy and (consumer is None or start != "BEGIN"):
-            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
-        if start not in ("BEGIN", "END") and not isinstance(start, Cursor):
-            raise Invalid(f"start is {start!r}: it must be BEGIN, END or a journal.Cursor")
+    def __init__(self, journal: str, options: FeedOptions) -> None:
         self.journal = journal
-        self.consumer = None if consumer is None else feed_name(consumer)
-        self.is_waiting = wait_acks
+        self.consumer = options.consumer
+        self.is_waiting = options.wait_acks
         self.subscription = 0
         self.again = _NOWHERE
         """What comes up to here was delivered before."""
@@ -73,46 +61,41 @@ class Followed:
         """Handed out, and not acknowledged."""
         self._unsure: set[Cursor] = set()
         """Acknowledged, and the daemon has not confirmed it."""
-        self._start: str | Cursor = start
+        self._start = options.start
         self._blank: dict[str, Any] | None = None
         self._used = 0
-        self._options = {
-            "live": live,
-            "copy": copy or None,
-            "flush": duration_ms(flush, "flush"),
-            "unacked_max": min(unacked_max, LIST_MAX),
-        }
+        self._options = options
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
-    def open(self) -> Call[Cursor]:
-        """Ask for the feed, for the first time or again; its position."""
-        start = self._start if isinstance(self._start, str) else cursor_of(self._start)
-        opening = call(
-            "FEED_OPEN", self.journal, self._opened, consumer=self.consumer, start=start, credit=CREDIT, **self._options
+    def open(self) -> Call:
+        """Ask for the feed, for the first time or again; `opened` takes the reply."""
+        options = self._options
+        asked = FeedOpenRequest(
+            consumer=self.consumer, start=self._start, live=options.live, copy=options.copy or None, flush=options.flush_ms,
+            unacked_max=min(options.unacked_max, LIST_MAX), credit=CREDIT,
+        )  # fmt: skip
+        return call_of(asked, self.journal, lambda reply: [self.close(reply["subscription"])])
+
+    def opened(self, reply: Any) -> Cursor:
+        """It is open; its position."""
+        self.subscription, position, again, self._blank = fields(
+            reply, "FEED_OPEN", subscription=int, position=list, again=object, blank=dict | None
         )
-        return opening._replace(undo=lambda reply: [self.close(reply["subscription"])])
+        self.again = _NOWHERE if self.consumer is None else cursor_from(again)
+        self._used = 0
+        at = cursor_from(position)
+        self._start = self._start if self.consumer is not None else self.last or at
+        self._unsure.difference_update([cursor for cursor in set(self._unsure) if cursor <= at])
+        return at
 
-    def _opened(self, reply: Any) -> Cursor:
-        match reply:
-            case {"subscription": int(number), "position": position, "again": again, "blank": None | dict() as blank}:
-                self.subscription = number
-                self.again = _NOWHERE if self.consumer is None else cursor_from(again)
-                self._blank = blank
-                self._used = 0
-                at = cursor_from(position)
-                self._start = self._start if self.consumer is not None else self.last or at
-                self._unsure.difference_update([cursor for cursor in set(self._unsure) if cursor <= at])
-                return at
-        raise FrameError(f"{shown(reply)} is no answer to FEED_OPEN: it has subscription, position, again and blank")
-
-    def close(self, subscription: int | None = None) -> Call[None]:
+    def close(self, subscription: int | None = None) -> Call:
         """Ask for its end."""
-        return call("FEED_CLOSE", self.journal, nothing, subscription=subscription or self.subscription)
+        return call_of(FeedCloseRequest(subscription=subscription or self.subscription), self.journal)
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 
-    def take(self, item: Any) -> Event | End | Call[Any]:
+    def take(self, item: Any) -> Event | End | Call:
         """What an item means: an event for the program, the end, or what to ask and go on (F1)."""
         if item is None:
             return END
@@ -143,16 +126,15 @@ class Followed:
         """Whether, with nothing there, the daemon may be waiting for an acknowledgement: to be asked with `look`."""
         return self.consumer is not None and not self.is_waiting and bool(self.unacked)
 
-    def look(self) -> Call[list[Any]]:
-        """What is there, as items; Unacknowledged when none comes before something is acknowledged."""
-        return call("FEED_NEXT", self.journal, self._looked, subscription=self.subscription, n=CREDIT)
+    def look(self) -> Call:
+        """Ask what is there; Unacknowledged when none comes before something is acknowledged. `looked` takes the reply."""
+        return call_of(FeedNextRequest(subscription=self.subscription, n=CREDIT), self.journal)
 
-    def _looked(self, reply: Any) -> list[Any]:
-        match reply:
-            case {"events": list(events), "is_end": bool(is_end)}:
-                self._used -= len(events)  # they cost no credit
-                return [*events, None] if is_end else events
-        raise FrameError(f"{shown(reply)} is no answer to FEED_NEXT: it has events and is_end")
+    def looked(self, reply: Any) -> list[Any]:
+        """What was there, as items."""
+        events, is_end = fields(reply, "FEED_NEXT", events=list, is_end=bool)
+        self._used -= len(events)  # they cost no credit
+        return [*events, None] if is_end else list(events)
 
     # -- acknowledging ------------------------------------------------------------------------------------------------
 
@@ -162,7 +144,7 @@ class Followed:
             raise Invalid(f"a feed without a consumer's name keeps nothing: open it with feed(consumer=...) to {what}")
         return self.consumer
 
-    def ack(self, which: Iterable[object]) -> tuple[list[Cursor], list[Call[Any]]]:
+    def ack(self, which: Iterable[object]) -> tuple[list[Cursor], list[Call]]:
         """Acknowledge changes: their cursors, and what to ask. None of them is taken when one was never delivered."""
         cursors = [cursor for each in which for cursor in cursors_of(each)]
         self._check(cursors)
@@ -171,33 +153,25 @@ class Followed:
         asks = [self._ack(cursors[first : first + LIST_MAX]) for first in range(0, len(cursors), LIST_MAX)]
         return cursors, asks
 
-    def _ack(self, cursors: list[Cursor]) -> Call[Any]:
-        wire = [cursor_of(cursor) for cursor in cursors]
-        return call("FEED_ACK", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
+    def _ack(self, cursors: list[Cursor]) -> Call:
+        return call_of(FeedAckRequest(subscription=self.subscription, cursors=cursors), self.journal)
 
     def sure(self, cursors: Iterable[Cursor]) -> None:
         """The daemon has confirmed these acknowledgements."""
         self._unsure.difference_update(cursors)
 
-    def state(self) -> Call[Cursor]:
-        """Where the daemon has it: the position."""
-        return call(
-            "FEED_ACK",
-            self.journal,
-            lambda reply: cursor_from(reply["position"]),
-            subscription=self.subscription,
-            cursors=[],
-        )
+    def state(self) -> Call:
+        """Ask where the daemon has it; the reply has the position."""
+        return self._ack([])
 
-    def fail(self, which: object) -> Call[Any]:
+    def fail(self, which: object) -> Call:
         """Report a failure; `failed` takes the reply."""
         cursors = cursors_of(which)
         self._check(cursors)
         for cursor in cursors:
             if cursor not in self.unacked and cursor > self.again:
                 raise Invalid(f"{cursor} is acknowledged: it cannot fail any more")
-        wire = [cursor_of(cursor) for cursor in cursors] or None
-        return call("FEED_FAIL", self.journal, as_it_is, subscription=self.subscription, cursors=wire)
+        return call_of(FeedFailRequest(subscription=self.subscription, cursors=cursors or None), self.journal)
 
     def failed(self, reply: Any, dropped: int) -> None:
         """The daemon has confirmed a failure; so many items that had come before are dropped (F2)."""

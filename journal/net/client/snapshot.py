@@ -17,22 +17,27 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from journal.core.requests.snapshot import (
+    SnapshotCloseRequest,
+    SnapshotOpenRequest,
+    SnapshotReadRequest,
+    SnapshotSplitRequest,
+)
 from journal.core.schema.schema import Schema
 from journal.core.snapshot_blocks import Block, KeyRange, parts_number, remaining, selected, split, verify
 from journal.core.times import DateLike
 from journal.errors import FrameError, JournalError, NotFound, StoreClosed
-from journal.net.client.calls import snapshots
-from journal.net.client.calls.snapshots import Taken
+from journal.net.client.client import Client
 from journal.net.client.connection.address import Address, parse_address
+from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.link import Link
 from journal.net.client.connection.options import Options
+from journal.net.wire.codecs import TakenSnapshot, taken_snapshot
 from journal.net.wire.limits import DEFAULT, Limits
+from journal.net.wire.values import block_from
 from journal.shield import shielded
-
-if TYPE_CHECKING:
-    from journal.net.client.journal import RemoteJournal
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ class RemoteSnapshotPart:
         link = _link(self)
         rest: list[KeyRange] = list(self.ranges)
         while rest:
-            call = snapshots.read(self.journal, self.snapshot, rest)
-            block = call.read(link.ask(call, self.timeout_ms))
+            asked = call_of(SnapshotReadRequest(snapshot=self.snapshot, ranges=rest), self.journal)
+            block = block_from(link.ask(asked, self.timeout_ms))
             if not block.primaries:
                 return
             verify(block.primaries, block.values)  # S3
@@ -73,10 +78,10 @@ class RemoteSnapshotPart:
 
 @shielded
 class RemoteSnapshot:
-    """The entries of a journal at one cursor. Made by `RemoteJournal.snapshot`; a context manager."""
+    """The entries of a journal at one cursor. Made by `Journal.snapshot`; a context manager."""
 
-    def __init__(self, journal: RemoteJournal, taken: Taken) -> None:
-        self.name = journal.name
+    def __init__(self, client: Client, taken: TakenSnapshot) -> None:
+        self.name = client.name
         """The journal's."""
         self.cursor = taken.cursor
         """The last change that it shows."""
@@ -88,7 +93,7 @@ class RemoteSnapshot:
         """All fields that the data may have: the union over the generations."""
         self.is_closed = False
         self._number = taken.number
-        self._journal = journal
+        self._client = client
 
     def parts(
         self,
@@ -107,12 +112,12 @@ class RemoteSnapshot:
         parts_number(count)
         if self.is_closed:
             raise NotFound(f"the snapshot of journal {self.name} at {self.cursor} is closed: take another one")
-        used, at = self._journal._ask(snapshots.split(self.name, self._number, count, ranges))
-        link = self._journal._link
+        used, at = self._client.call(SnapshotSplitRequest(snapshot=self._number, parts=count, ranges=ranges))
+        link = self._client.link
         options = link.options
         whole = RemoteSnapshotPart(
             str(_absolute(link.address)), self.name, self._number, (), options.identity, options.secret,
-            self._journal._timeout_ms, options.limits, options.tls,
+            self._client.timeout_ms, options.limits, options.tls,
         )  # fmt: skip
         return [replace(whole, ranges=part) for part in split(used, at)]
 
@@ -121,7 +126,7 @@ class RemoteSnapshot:
         if not self.is_closed:
             self.is_closed = True
             with suppress(StoreClosed):
-                self._journal._ask(snapshots.close(self.name, self._number))
+                self._client.call(SnapshotCloseRequest(snapshot=self._number))
 
     def __enter__(self) -> RemoteSnapshot:
         return self
@@ -137,6 +142,15 @@ class RemoteSnapshot:
 
     def __repr__(self) -> str:
         return f"<RemoteSnapshot {self.name} {self.cursor}, {self.size} entries>"
+
+
+def take_snapshot(client: Client) -> RemoteSnapshot:
+    """Have the daemon take one."""
+
+    def undo(answer: Any) -> list[Call]:
+        return [call_of(SnapshotCloseRequest(snapshot=taken_snapshot(answer).number), client.name)]
+
+    return RemoteSnapshot(client, taken_snapshot(client.ask(call_of(SnapshotOpenRequest(), client.name, undo))))
 
 
 def _absolute(address: Address) -> Address:

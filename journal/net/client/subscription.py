@@ -13,18 +13,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any
 
+from journal.api.lease import Holder, Lease
+from journal.core.requests.consume import ReleaseRequest, SubscribeRequest, UnsubscribeRequest
 from journal.errors import ConnectionLost, JournalError, LeaseLost, Stopping, StoreClosed, TimedOut
-from journal.net.client.calls import claims
-from journal.net.client.calls.call import Call
+from journal.net.client.client import Client
+from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.waiters import Inbox
-from journal.net.client.lease import RemoteLease
+from journal.net.wire.codecs import subscribed
 from journal.net.wire.values import LeaseRow, error_from, lease_from
 from journal.shield import SHIELD, shielded
-
-if TYPE_CHECKING:
-    from journal.net.client.journal import RemoteJournal
 
 _OVER = ConnectionLost, Stopping, StoreClosed
 """The connection that has the subscription is over, or will be in a moment."""
@@ -33,34 +32,46 @@ _HELD_MIN = 64
 
 @shielded
 class RemoteSubscription:
-    """An iterator of leases; a context manager that closes itself. Made by `RemoteJournal.subscribe`; for one thread, closing on any."""
+    """An iterator of leases; a context manager that closes itself. Made by `Journal.subscribe`; for one thread, closing on any."""
 
-    def __init__(self, journal: RemoteJournal, call: Call[int], credit: int) -> None:
+    def __init__(self, client: Client, holder: Holder, how: dict[str, Any], credit: int) -> None:
+        """`how`: the parameters of its claims."""
         self.is_closed = False
-        self._journal = journal
-        self._link = journal._link
-        self._heart = journal._heart
-        self._call = call
+        self._client = client
+        self._holder = holder
+        self._link = client.link
+        self._heart = client.heart
+        self._call = Call(SubscribeRequest.command, client.name, {**how, "credit": credit}, self._undo)
         self._credit = credit
         self._used = 0
-        self._held: dict[int, RemoteLease] = {}
+        self._held: dict[int, Lease] = {}
         """Handed out, and not ended as far as is known (U1)."""
         self._closing = threading.Lock()
         self._heart.begin()
         try:
-            self._number, self._inbox = self._link.open(call, journal._timeout_ms)
+            self._open()
         except BaseException:
             self._heart.end()
             raise
 
-    def __iter__(self) -> Iterator[RemoteLease]:
+    def _open(self) -> None:
+        answer, self._inbox = self._link.open(self._call, self._client.timeout_ms)
+        self._number = subscribed(answer)
+
+    def _undo(self, answer: Any) -> list[Call]:
+        return [self._unsubscribe(subscribed(answer))]
+
+    def _unsubscribe(self, number: int) -> Call:
+        return call_of(UnsubscribeRequest(subscription=number), self._client.name)
+
+    def __iter__(self) -> Iterator[Lease]:
         return self
 
-    def __next__(self) -> RemoteLease:
+    def __next__(self) -> Lease:
         with SHIELD:
             return self._next()
 
-    def _next(self) -> RemoteLease:
+    def _next(self) -> Lease:
         while not self.is_closed:
             inbox = self._inbox
             if not inbox.items:
@@ -76,7 +87,7 @@ class RemoteSubscription:
         """There is nothing: wait for more, or subscribe again; False when the connection was closed by this program."""
         try:
             if inbox.is_over:
-                self._number, self._inbox = self._link.open(self._call, self._journal._timeout_ms)
+                self._open()
                 self._used = 0
             else:
                 self._link.wait_for(inbox, None)
@@ -84,7 +95,7 @@ class RemoteSubscription:
             return False
         return True
 
-    def _take(self, inbox: Inbox) -> RemoteLease | None:
+    def _take(self, inbox: Inbox) -> Lease | None:
         item = inbox.items.popleft()
         if type(item) is dict:
             self.is_closed = True  # the daemon has ended it so
@@ -96,13 +107,13 @@ class RemoteSubscription:
             used, self._used = self._used, 0
             self._link.credit(inbox, used)
         held = self._held.get(row.token)
-        if held is not None and not held._is_ended:
+        if held is not None and not held.is_ended:
             return None  # U1
-        lease = self._held[row.token] = RemoteLease(self._journal, row)
+        lease = self._held[row.token] = Lease(self._holder, row, row.data, row.insertion_date)
         if len(self._held) > 2 * self._credit + _HELD_MIN:
-            now = self._journal._ear.time.now()
+            now = self._client.ear.time.now()
             self._held = {
-                token: held for token, held in self._held.items() if not held._is_ended and held.deadline > now
+                token: held for token, held in self._held.items() if not held.is_ended and held.deadline > now
             }
         return lease
 
@@ -115,9 +126,7 @@ class RemoteSubscription:
         self._heart.end()
         self._link.wake(self._inbox)
         try:
-            self._link.ask_once(
-                claims.unsubscribe(self._journal.name, self._number), self._journal._timeout_ms, inbox=self._inbox
-            )
+            self._link.ask_once(self._unsubscribe(self._number), self._client.timeout_ms, inbox=self._inbox)
         except _OVER:
             pass  # it has ended with its connection
         self._link.shut(self._inbox)
@@ -131,7 +140,7 @@ class RemoteSubscription:
         if row.token in self._held:
             return
         try:
-            self._journal.release(row.token, process_date=row.process_date)
+            self._client.call(ReleaseRequest(token=row.token, process_date=row.process_date))
         except (LeaseLost, TimedOut, *_OVER):
             return  # it is free already, or will be when its lease ends
 
@@ -148,4 +157,4 @@ class RemoteSubscription:
                 raise
 
     def __repr__(self) -> str:
-        return f"<RemoteSubscription of {self._journal.name} credit={self._credit}>"
+        return f"<RemoteSubscription of {self._client.name} credit={self._credit}>"

@@ -33,7 +33,7 @@ from journal.core.limits import LIST_MAX
 from journal.core.quoting import shown
 from journal.errors import FrameError, Invalid
 from journal.net.wire.limits import NAME_MAX, NESTING_MAX
-from journal.net.wire.message import COMMAND, PLACE
+from journal.net.wire.line import COMMAND, PLACE
 
 MAGIC = "journal"
 VERSION = 1

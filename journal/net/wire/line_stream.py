@@ -12,8 +12,7 @@ from journal.core.limits import TEXT_BYTES_MAX
 from journal.core.requests.request import Command
 from journal.errors import Invalid, JournalError, LineError, UnknownCommand
 from journal.net.wire.error_codes import to_wire
-from journal.net.wire.line import format_line
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import Address, Message, format_line
 
 SERVICE = "journal"
 """The daemon's name as a service."""

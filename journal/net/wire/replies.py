@@ -184,7 +184,7 @@ class Answering(Stream):
         if self.state in (State.READY, State.LINES):
             self._leave(now)
         elif not self.is_ended and self.state is not State.LEAVING:
-            self._break(Stopping("the daemon stops: connect again"), now)
+            self.break_off(Stopping("the daemon stops: connect again"), now)
         return self.more(now)
 
     def _leave(self, now: int, *, has_said_bye: bool = False) -> None:
@@ -204,7 +204,7 @@ class Answering(Stream):
             self._daemon.sessions.leave(self._session, self)
         self._close(None, now)
 
-    def _break(self, error: JournalError, now: int) -> None:
+    def break_off(self, error: JournalError, now: int) -> None:
         """End with an error (D4)."""
         if self.is_ended:
             return

@@ -21,7 +21,7 @@ from typing import Any
 from journal.core.quoting import shown
 from journal.core.requests.control import ANSWERED_HERE
 from journal.core.requests.registry import COMMANDS, answer_here, command_named
-from journal.core.requests.request import ANYBODY, Command, Retry, Role
+from journal.core.requests.request import ANY_CONNECTION, Command, Retry, Role
 from journal.errors import (
     AccessDenied,
     ConnectionLost,
@@ -112,7 +112,7 @@ class ServerConnection(Answering):
             else:
                 self._decoder.feed(data)
         except FrameError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         return self.more(now)
 
     def _receive_one(self, data: bytes, now: int) -> list[Event]:
@@ -124,7 +124,7 @@ class ServerConnection(Answering):
             else:
                 self._take_frame(frame, now)
         except JournalError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         self._taken += 1
         self._frame_by = None
         events, self._events = self._events, []
@@ -150,7 +150,7 @@ class ServerConnection(Answering):
             while not self.is_ended and not self._is_blocked and self._take(now):
                 self._taken += 1
         except JournalError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         self._is_stalled = not self.is_ended and self._is_blocked
         if not self.is_ended:
             is_cut = self._lines.has_part if self._is_lines else self._decoder.has_part
@@ -181,7 +181,7 @@ class ServerConnection(Answering):
         if error is None and self._stop_by is not None and self._stop_by <= now:
             error = Stopping(f"the daemon stops, and {self.in_flight} requests were not finished in time")
         if error is not None:
-            self._break(error, now)
+            self.break_off(error, now)
         elif self._alive_by is not None and self._alive_by <= now:
             self._alive_by = now + self.limits.idle_ms // 3
             self._send(Alive(self.in_flight), now)  # D5
@@ -238,7 +238,7 @@ class ServerConnection(Answering):
         sessions = self._daemon.sessions
         self._session, before = sessions.attach(grant.identity, self._hello.session, self, now)
         if before is not None and before is not self:
-            before._break(ConnectionLost("the client has connected anew"), now)
+            before.break_off(ConnectionLost("the client has connected anew"), now)
             self._events.append(Superseded(before))
         self.grant = grant
         self._send(Welcome(grant.identity, sorted(grant.roles), own), now)
@@ -297,7 +297,7 @@ class ServerConnection(Answering):
 
     def _admit(self, number: int, row: Command, journal: str, parameters: dict[str, Any], now: int) -> None:
         """Answer a request here, or hand it out; or raise why not."""
-        if self._is_lines and row.roles is not ANYBODY and self._vouched is None:
+        if self._is_lines and row.roles is not ANY_CONNECTION and self._vouched is None:
             raise AccessDenied(f"{row.name} needs an identity, which cannot be proved in lines: use frames")
         if self.grant is not EVERYTHING:
             self.grant.check(row, journal, parameters)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client.connect import connect
 from journal.net.server.server import Server
 from tests.net.client.daemon import TinyDaemon
 from tests.net.client.small import Small
@@ -27,7 +26,7 @@ def tiny(tmp_path: Path, small: Small) -> Iterator[TinyDaemon]:
 
 
 @pytest.fixture
-def remote(tiny: TinyDaemon) -> Iterator[RemoteStore]:
+def remote(tiny: TinyDaemon) -> Iterator[journal.Store]:
     """A client of the small daemon."""
     with connect(tiny.address) as store:
         yield store
@@ -41,13 +40,13 @@ def server(store: journal.Store) -> Iterator[Server]:
 
 
 @pytest.fixture
-def far(server: Server, store: journal.Store) -> Iterator[RemoteStore]:
+def far(server: Server, store: journal.Store) -> Iterator[journal.Store]:
     """A client of the real daemon."""
     with connect(store.path) as remote:
         yield remote
 
 
 @pytest.fixture
-def far_pages(far: RemoteStore, pages: journal.Journal) -> RemoteJournal:
+def far_pages(far: journal.Store, pages: journal.Journal) -> journal.Journal:
     """The journal `pages` from afar."""
     return far.journal("pages")

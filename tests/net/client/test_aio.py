@@ -241,11 +241,9 @@ def test_roles(server: Server, store: journal.Store, pages: journal.Journal) -> 
     assert pages.count() == 0
 
 
-def test_every_verb_of_the_blocking_client_is_there() -> None:
-    """Under the same name, as a coroutine or an asynchronous iterator."""
+def test_every_verb_waits() -> None:
+    """As a coroutine or an asynchronous iterator."""
     here = {name for name in dir(journal.aio.AsyncJournal) if not name.startswith("_")}
-    there = {name for name in dir(journal.net.client.journal.RemoteJournal) if not name.startswith("_")}
-    assert there - here == {"within", "wake", "settings"}
     for name in here - {"name", "schema", "shows_all", "durable_cursor", "oldest_cursor"}:
         thing = inspect.unwrap(getattr(journal.aio.AsyncJournal, name))
         assert inspect.iscoroutinefunction(thing) or inspect.isasyncgenfunction(thing), name

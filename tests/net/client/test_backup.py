@@ -9,10 +9,10 @@ import pytest
 
 import journal
 import journal.aio
+from journal.core.requests.operate import BackupRequest, BackupStateRequest
 from journal.engine.backups import backup
-from journal.net.client import backups as asking
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client import store as asking
+from journal.net.client.connect import connect
 from journal.net.server.server import Server
 from journal.testing import ManualClock
 
@@ -20,7 +20,7 @@ END_S = 100.0
 
 
 def test_a_daemon_makes_it(
-    far: RemoteStore, far_pages: RemoteJournal, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    far: journal.Store, far_pages: journal.Journal, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report is that of the library, progress is told, and what was acknowledged to clients is in it."""
     monkeypatch.setattr(asking, "POLL_S", 0.001)
@@ -35,21 +35,21 @@ def test_a_daemon_makes_it(
         assert store.journal("pages").count() == 100 and store.check(deep=True) == []
 
 
-def test_what_a_daemon_refuses(far: RemoteStore, store: journal.Store, tmp_path: Path) -> None:
+def test_what_a_daemon_refuses(far: journal.Store, store: journal.Store, tmp_path: Path) -> None:
     """A relative path, a directory with other things; the error comes from there, and the next one works."""
     with pytest.raises(journal.NotFound):
-        far._ask(asking.state())
+        far._backend.call(BackupStateRequest())
     with pytest.raises(journal.Invalid, match="absolute"):
         far.backup("relative")
     with pytest.raises(journal.Invalid, match="absolute"):
-        far._ask(asking.begin("relative"))
+        far._backend.call(BackupRequest(path="relative"))
     with pytest.raises(journal.Invalid, match="lie in each other"):
         far.backup(store.path / "b")
     far.backup(tmp_path / "b")
 
 
 def test_one_at_a_time_and_callers_go_on(
-    far: RemoteStore, far_pages: RemoteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    far: journal.Store, far_pages: journal.Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one is made another is Busy, puts are answered, and its end is told on any connection."""
     monkeypatch.setattr(asking, "POLL_S", 0.001)
@@ -62,16 +62,16 @@ def test_one_at_a_time_and_callers_go_on(
         real(path)
 
     monkeypatch.setattr(backup, "_sync", held)
-    far._ask(asking.begin(str(tmp_path / "b")))
+    far._backend.call(BackupRequest(path=str(tmp_path / "b")))
     assert began.wait(END_S)
     with pytest.raises(journal.Busy):
         far.backup(tmp_path / "c")
     assert far_pages.put("meanwhile").outcome == "inserted"
-    assert far._ask(asking.state()).backup is None
+    assert far._backend.call(BackupStateRequest())[2] is None
     go_on.set()
-    while (found := far._ask(asking.state())).backup is None:
+    while (found := far._backend.call(BackupStateRequest())[2]) is None:
         pass
-    assert found.backup.path == str(tmp_path / "b" / "backup-000001")
+    assert found.path == str(tmp_path / "b" / "backup-000001")
 
 
 def test_a_daemon_that_stops_gives_it_up(
@@ -89,7 +89,7 @@ def test_a_daemon_that_stops_gives_it_up(
 
     monkeypatch.setattr(backup, "_sync", held)
     with connect(store.path) as far:
-        far._ask(asking.begin(str(tmp_path / "b")))
+        far._backend.call(BackupRequest(path=str(tmp_path / "b")))
         assert began.wait(END_S)
     server.backing._is_closed = True
     go_on.set()

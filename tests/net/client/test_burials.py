@@ -9,9 +9,8 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
-from journal.net.client.connect import RemoteStore
-from journal.net.client.journal import RemoteJournal
-from tests.net.client.daemon import TinyDaemon
+from journal.net.client.connection.call import Call
+from journal.net.client.connection.link import Link
 from tests.net.server.asking import ask, grant
 
 
@@ -24,7 +23,7 @@ def pages(pages: journal.Journal) -> journal.Journal:
     return pages
 
 
-def test_they_are_listed_counted_and_scanned(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_they_are_listed_counted_and_scanned(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """As by the library."""
     for which in ({}, {"prefix": "k1"}, {"reason": "even"}, {"limit": 2}, {"prefix": b"k"}):
         there, here = far_pages.buried(**which), pages.buried(**which)  # type: ignore[arg-type]
@@ -45,7 +44,7 @@ def test_a_scan_shows_what_may_be_read(store: journal.Store, pages: journal.Jour
     assert [entry[0] for entry in rest["entries"]] == ["k3"] and rest["after"] is None
 
 
-def test_many_are_retried(far_pages: RemoteJournal, pages: journal.Journal, store: journal.Store) -> None:
+def test_many_are_retried(far_pages: journal.Journal, pages: journal.Journal, store: journal.Store) -> None:
     """A result or an error for each; by an admin."""
     results = far_pages.retry_many(["k0", "x", "", "k3"])
     assert [getattr(r, "outcome", type(r)) for r in results] == [
@@ -56,7 +55,7 @@ def test_many_are_retried(far_pages: RemoteJournal, pages: journal.Journal, stor
         ask(store, "RETRY_MANY", by=grant("us", "consume", "produce"), keys=["k1"])
 
 
-def test_versions_and_priorities(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_versions_and_priorities(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """Refused or not, singly and in groups, as by the library."""
     first = far_pages.put("a", 1, version=0)
     with pytest.raises(journal.VersionMismatch):
@@ -71,18 +70,20 @@ def test_versions_and_priorities(far_pages: RemoteJournal, pages: journal.Journa
         far_pages.release(lease.token, priority=-1)
 
 
-def test_a_put_for_a_version_is_not_repeated_blindly(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_a_put_for_a_version_is_not_repeated_blindly(remote: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has put would refuse it: only the daemon that remembers it is asked again."""
     pages = remote.journal("pages")
+    sent: list[Call] = []
+    ask = Link.ask
+    monkeypatch.setattr(Link, "ask", lambda link, call, ms: sent.append(call) or ask(link, call, ms))
     pages.put("a", 1, priority=3)
-    usual = tiny.asked[-1].command.retry
-    from journal.net.client.calls import puts
+    pages.put("a", 1, version=1)
+    pages.put_many([Put("a", 1)])
+    pages.put_many([Put("a", 1), Put("b", 1, version=0)])
+    assert [call.command.retry for call in sent] == ["key", "request", "key", "request"]
 
-    assert puts.put("pages", "a", 1, version=1).command.retry == "request" != usual
-    assert puts.put("pages", "a", 1, priority=3).command.retry == usual
 
-
-def test_awaited(far_pages: RemoteJournal, store: journal.Store, pages: journal.Journal) -> None:
+def test_awaited(far_pages: journal.Journal, store: journal.Store, pages: journal.Journal) -> None:
     """The same names."""
 
     async def main() -> None:

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client.connect import connect
 from journal.net.server.server import Server
 from journal.testing import ManualClock
 
@@ -20,7 +19,7 @@ def test_a_store_is_found_by_its_path_and_by_its_addresses(server: Server, store
             assert remote.journals() == store.journals()
 
 
-def test_journals_are_declared_changed_and_dropped(far: RemoteStore, store: journal.Store) -> None:
+def test_journals_are_declared_changed_and_dropped(far: journal.Store, store: journal.Store) -> None:
     """With settings as the library takes them."""
     schema = journal.Schema([journal.Field("uri", "text")], key=["uri"])
     pages = far.journal("pages", processing_timeout="2m", postpone_max=timedelta(hours=1), schema=schema)
@@ -36,7 +35,7 @@ def test_journals_are_declared_changed_and_dropped(far: RemoteStore, store: jour
         far.drop("plain")
 
 
-def test_producing(far_pages: RemoteJournal, pages: journal.Journal, clock: ManualClock) -> None:
+def test_producing(far_pages: journal.Journal, pages: journal.Journal, clock: ManualClock) -> None:
     """Put, create, move and delete, singly and in groups."""
     result = far_pages.put("a", {"n": 1}, priority=20, delay="5s", expiration=clock.now() + 60_000, owner="group")
     assert result == journal.PutResult("inserted", journal.Cursor(1, 0), 1, clock.now() + 5000, 20)
@@ -58,7 +57,7 @@ def test_producing(far_pages: RemoteJournal, pages: journal.Journal, clock: Manu
     assert pages.count() == 0
 
 
-def test_consuming(far_pages: RemoteJournal, pages: journal.Journal, clock: ManualClock) -> None:
+def test_consuming(far_pages: journal.Journal, pages: journal.Journal, clock: ManualClock) -> None:
     """Claim, extend, release, bury, retry and done."""
     far_pages.put_many([journal.Put(f"k{i}", i, priority=i) for i in range(5)])
     lease = far_pages.claim(consumer="one", lease="10s")
@@ -87,7 +86,7 @@ def test_consuming(far_pages: RemoteJournal, pages: journal.Journal, clock: Manu
     assert pages.count() == 1
 
 
-def test_reading(far_pages: RemoteJournal, pages: journal.Journal, clock: ManualClock) -> None:
+def test_reading(far_pages: journal.Journal, pages: journal.Journal, clock: ManualClock) -> None:
     """Selections, scans, counts and forecasts are those of the library."""
     for i in range(30):
         pages.put(f"k{i:02}", {"i": i}, owner="even" if i % 2 == 0 else "odd", delay=i * 1000)
@@ -111,7 +110,7 @@ def test_reading(far_pages: RemoteJournal, pages: journal.Journal, clock: Manual
     assert far_pages.now() == clock.now()
 
 
-def test_long_lists_come_in_parts(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_long_lists_come_in_parts(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """A page, a scan and a look-up of more than a frame holds are whole."""
     keys = [f"k{i:03}" for i in range(40)]
     pages.put_many([journal.Put(key, b"x" * 60_000, priority=i) for i, key in enumerate(keys)])
@@ -120,7 +119,7 @@ def test_long_lists_come_in_parts(far_pages: RemoteJournal, pages: journal.Journ
     assert [getattr(entry, "key", None) for entry in far_pages.get_many(keys)] == keys
 
 
-def test_the_log(far_pages: RemoteJournal, pages: journal.Journal, store: journal.Store) -> None:
+def test_the_log(far_pages: journal.Journal, pages: journal.Journal, store: journal.Store) -> None:
     """Generations, cursors, durability, compaction."""
     store.journal("pages", compact=True)
     first = far_pages.put("a", 1).cursor
@@ -134,7 +133,7 @@ def test_the_log(far_pages: RemoteJournal, pages: journal.Journal, store: journa
     assert far_pages.compact() == pages.compact()
 
 
-def test_feed_consumers_are_kept(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_feed_consumers_are_kept(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """Listed, marked, skipped and removed."""
     pages.feed(consumer="audit").close()
     cursors = [far_pages.put(f"k{i}", i).cursor for i in range(3)]
@@ -146,7 +145,7 @@ def test_feed_consumers_are_kept(far_pages: RemoteJournal, pages: journal.Journa
     assert pages.feeds() == []
 
 
-def test_keeping(far: RemoteStore, far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_keeping(far: journal.Store, far_pages: journal.Journal, store: journal.Store) -> None:
     """Flags, statistics, checks."""
     far_pages.raise_flag("look", "here")
     (flag,) = far.flags()
@@ -158,7 +157,7 @@ def test_keeping(far: RemoteStore, far_pages: RemoteJournal, store: journal.Stor
     assert far.statistics()["journals"].keys() == store.statistics()["journals"].keys()
 
 
-def test_merged_journals(far: RemoteStore, store: journal.Store) -> None:
+def test_merged_journals(far: journal.Store, store: journal.Store) -> None:
     """What they have together."""
     far.journal("one", merged=True).put("a", 1)
     merged = far.merged(generations_max=4)
@@ -169,7 +168,7 @@ def test_merged_journals(far: RemoteStore, store: journal.Store) -> None:
         assert [event.key for event in feed] == ["a"]
 
 
-def test_errors_of_the_store_are_raised_here(far_pages: RemoteJournal, far: RemoteStore) -> None:
+def test_errors_of_the_store_are_raised_here(far_pages: journal.Journal, far: journal.Store) -> None:
     """With their classes."""
     with pytest.raises(journal.Invalid):
         far_pages.wait_durable(journal.Cursor(9, 9))

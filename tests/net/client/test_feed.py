@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore
-from journal.net.client.journal import RemoteJournal
 from journal.net.server.connection import steady_ms
 from journal.net.server.server import Server
 
@@ -28,7 +26,7 @@ def cut(server: Server) -> None:
     assert done.wait(100)
 
 
-def test_a_feed_that_is_not_live_ends(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_a_feed_that_is_not_live_ends(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """All that is there comes, as in the library."""
     for i in range(700):
         pages.put(f"k{i}", {"i": i})
@@ -46,7 +44,7 @@ def test_a_feed_that_is_not_live_ends(far_pages: RemoteJournal, pages: journal.J
 
 
 def test_a_feed_that_has_ended_can_be_acknowledged_and_goes_on(
-    far_pages: RemoteJournal, pages: journal.Journal
+    far_pages: journal.Journal, pages: journal.Journal
 ) -> None:
     """Who iterates again gets what has come since."""
     pages.put("a", 1)
@@ -59,7 +57,7 @@ def test_a_feed_that_has_ended_can_be_acknowledged_and_goes_on(
         assert [event.key for event in feed] == ["b"]
 
 
-def test_a_live_feed_waits_for_changes(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_a_live_feed_waits_for_changes(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """They come as they happen, and the iteration ends with close, from another thread."""
     feed = far_pages.feed(start="END")
     seen: list[Any] = []
@@ -80,7 +78,7 @@ def test_a_live_feed_waits_for_changes(far_pages: RemoteJournal, pages: journal.
     assert not thread.is_alive() and seen == ["k0", "k1", "k2"]
 
 
-def test_acknowledgements_are_kept(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_acknowledgements_are_kept(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """Exactly those that were given; what was not acknowledged comes again, one at a time."""
     for i in range(4):
         pages.put(f"k{i}", i)
@@ -105,7 +103,7 @@ def test_acknowledgements_are_kept(far_pages: RemoteJournal, pages: journal.Jour
         assert feed.position == last.cursor and feed.lag == 0
 
 
-def test_what_was_never_delivered_cannot_be_acknowledged(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_what_was_never_delivered_cannot_be_acknowledged(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """And a feed without a name keeps nothing."""
     pages.put("a", 1)
     with far_pages.feed(consumer="audit") as feed:
@@ -120,7 +118,7 @@ def test_what_was_never_delivered_cannot_be_acknowledged(far_pages: RemoteJourna
         feed.ack(next(feed))
 
 
-def test_unacknowledged_changes_are_limited(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_unacknowledged_changes_are_limited(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """Who asks for more is refused; with wait_acks the iteration waits for another thread."""
     for i in range(5):
         pages.put(f"k{i}", i)
@@ -138,7 +136,7 @@ def test_unacknowledged_changes_are_limited(far_pages: RemoteJournal, pages: jou
         thread.join()
 
 
-def test_a_failure_brings_back_what_is_not_acknowledged(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_a_failure_brings_back_what_is_not_acknowledged(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """One at a time, before anything new."""
     for i in range(3):
         pages.put(f"k{i}", i)
@@ -156,7 +154,7 @@ def test_a_failure_brings_back_what_is_not_acknowledged(far_pages: RemoteJournal
             feed.fail(third)
 
 
-def test_a_copy_comes_first(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_a_copy_comes_first(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """All entries, then the event that ends the copy, then changes."""
     for i in range(3):
         pages.put(f"k{i}", i)
@@ -172,7 +170,7 @@ def test_a_copy_comes_first(far_pages: RemoteJournal, pages: journal.Journal) ->
         assert modes == ["copy"] * 3 + ["complete"] and (event.key, event.mode) == ("k9", "sync")
 
 
-def test_a_feed_survives_its_connection(far_pages: RemoteJournal, pages: journal.Journal, server: Server) -> None:
+def test_a_feed_survives_its_connection(far_pages: journal.Journal, pages: journal.Journal, server: Server) -> None:
     """It goes on behind what was delivered or acknowledged, and nothing is missing."""
     for i in range(3):
         pages.put(f"k{i}", i)
@@ -195,7 +193,7 @@ def test_a_feed_survives_its_connection(far_pages: RemoteJournal, pages: journal
         assert next(named).key == "k3"
 
 
-def test_the_data_of_old_generations_has_all_fields(far: RemoteStore, store: journal.Store, server: Server) -> None:
+def test_the_data_of_old_generations_has_all_fields(far: journal.Store, store: journal.Store, server: Server) -> None:
     """A field that was declared later is None in what was written before."""
     store.journal("typed", schema=journal.Schema([journal.Field("a", "int")]))
     typed = store.journal("typed")
@@ -208,7 +206,7 @@ def test_the_data_of_old_generations_has_all_fields(far: RemoteStore, store: jou
         assert [event.data for event in feed] == [event.data for event in near]
 
 
-def test_closing_the_store_ends_the_feed(far: RemoteStore, far_pages: RemoteJournal) -> None:
+def test_closing_the_store_ends_the_feed(far: journal.Store, far_pages: journal.Journal) -> None:
     """As in the library: the iteration is over."""
     feed = far_pages.feed()
     thread = threading.Thread(target=lambda: list(feed))
@@ -220,7 +218,7 @@ def test_closing_the_store_ends_the_feed(far: RemoteStore, far_pages: RemoteJour
 
 
 def test_what_is_about_a_feed_is_never_asked_on_another_connection(
-    far: RemoteStore, far_pages: RemoteJournal, pages: journal.Journal, server: Server
+    far: journal.Store, far_pages: journal.Journal, pages: journal.Journal, server: Server
 ) -> None:
     """There its number is that of another feed, whose changes would count as acknowledged."""
     pages.put_many([journal.Put(f"k{i}", i) for i in range(4)])
@@ -232,9 +230,9 @@ def test_what_is_about_a_feed_is_never_asked_on_another_connection(
         far.journals()
         assert next(two) is not None  # open again, under the number that was the other's
         with pytest.raises(journal.ConnectionLost):
-            far._link.ask_once(one._followed.state(), None, inbox=old)
+            far._backend.link.ask_once(one._followed.state(), None, inbox=old)
         with pytest.raises(journal.ConnectionLost):
-            far._link.post(one._followed.state(), lambda result, error: None, old)
+            far._backend.link.post(one._followed.state(), lambda result, error: None, old)
         one.ack(events)  # said again when they come again
         pages.put("last")
         assert next(one).key == "last"

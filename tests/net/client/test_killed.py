@@ -12,24 +12,22 @@ import pytest
 
 import journal
 from journal.net.client.connect import connect
-from journal.net.client.journal import RemoteJournal
-from journal.net.client.lease import RemoteLease
 from tests.net.client.working import WAIT_S, never_polls
 from tests.net.server.serving import Daemon
 
 ROUNDS = 3
 EACH = 30
 """Entries of a round; the daemon is killed when a third of them is finished."""
-Source = Callable[[RemoteJournal], Iterator[RemoteLease]]
+Source = Callable[[journal.Journal], Iterator[journal.Lease]]
 
 
-def by_push(pages: RemoteJournal) -> Iterator[RemoteLease]:
+def by_push(pages: journal.Journal) -> Iterator[journal.Lease]:
     """As they are pushed."""
     with pages.subscribe(consumer="one", lease="1s", credit=4) as leases:
         yield from leases
 
 
-def by_listening(pages: RemoteJournal) -> Iterator[RemoteLease]:
+def by_listening(pages: journal.Journal) -> Iterator[journal.Lease]:
     """Claimed when a datagram says that something is due."""
     return pages.work(consumer="one", lease="1s")
 
@@ -37,7 +35,7 @@ def by_listening(pages: RemoteJournal) -> Iterator[RemoteLease]:
 class Finishing:
     """Finishes whatever comes, on a thread of its own; `keys` has what was acknowledged as finished."""
 
-    def __init__(self, pages: RemoteJournal, source: Source) -> None:
+    def __init__(self, pages: journal.Journal, source: Source) -> None:
         self.keys: queue.Queue[Any] = queue.Queue()
         self._leases = source(pages)
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -11,11 +11,10 @@ import pytest
 
 import journal
 from journal.core.loads import session
-from journal.engine.feed import poll
+from journal.engine.feed import feed as engine_feed
 from journal.engine.files.layout import LOADS
 from journal.loads import PartWriter, encode_block
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client.connect import connect
 from journal.net.server.server import Server
 from journal.net.server.verbs import handlers
 from tests.engine.loads.blocks import block, counts, many, shown
@@ -30,7 +29,7 @@ def left(store: journal.Store) -> list[Path]:
 
 @pytest.mark.parametrize("on_conflict", ["merge", "replace", "skip"])
 def test_a_load_is_that_of_the_library(
-    store: journal.Store, far_pages: RemoteJournal, pages: journal.Journal, on_conflict: str, tmp_path: Path
+    store: journal.Store, far_pages: journal.Journal, pages: journal.Journal, on_conflict: str, tmp_path: Path
 ) -> None:
     """Blocks and part files, with every outcome, rejected rows and a number."""
     near = store.journal("near")
@@ -54,7 +53,7 @@ def test_a_load_is_that_of_the_library(
 
 
 def test_refusals_are_those_of_the_library(
-    store: journal.Store, far_pages: RemoteJournal, pages: journal.Journal, tmp_path: Path
+    store: journal.Store, far_pages: journal.Journal, pages: journal.Journal, tmp_path: Path
 ) -> None:
     """The same errors, and nothing is changed or left."""
     pages.put("k1")
@@ -80,12 +79,12 @@ def test_refusals_are_those_of_the_library(
 def test_parts_come_over_many_connections(
     server: Server,
     store: journal.Store,
-    far_pages: RemoteJournal,
+    far_pages: journal.Journal,
     pages: journal.Journal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The id is all that others need; what was not named, and what was given up, is forgotten."""
-    monkeypatch.setattr("journal.net.client.journal.PIECE_BYTES", 200)
+    monkeypatch.setattr("journal.net.client.backend.PIECE_BYTES", 200)
     load = far_pages.load_begin()
     number = pickle.loads(pickle.dumps(load.id))
     for task, address in enumerate(server.addresses):
@@ -107,7 +106,7 @@ def test_parts_come_over_many_connections(
         far_pages.load_part("x", "y")
 
 
-def test_an_entry_that_fits_no_piece(server: Server, store: journal.Store, far: RemoteStore) -> None:
+def test_an_entry_that_fits_no_piece(server: Server, store: journal.Store, far: journal.Store) -> None:
     """A block may be larger than a frame; data that could not be handed out in one is a wrong row."""
     pages = far.journal("large", entry_bytes_max=1 << 22)
     data = [msgpack.packb(bytes(500_000)) for _ in range(5)]
@@ -121,7 +120,7 @@ def test_an_entry_that_fits_no_piece(server: Server, store: journal.Store, far: 
 
 
 def test_a_lost_answer_of_a_commit(
-    server: Server, store: journal.Store, far: RemoteStore, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+    server: Server, store: journal.Store, far: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection breaks while the commit is made: the client asks again, and the load is made once."""
     far_pages = far.journal("pages")
@@ -167,7 +166,7 @@ def test_a_restarted_daemon_knows_the_number(tmp_path: Path) -> None:
         assert pages.count() == 7
 
 
-def test_a_piece_that_is_sent_twice_is_one(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_a_piece_that_is_sent_twice_is_one(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """As a client does whose connection broke."""
     load = far_pages.load_begin()
     part = far_pages.load_part(load.id, "x")
@@ -183,7 +182,7 @@ def test_a_piece_that_is_sent_twice_is_one(far_pages: RemoteJournal, pages: jour
     assert load.commit(["x"]).inserted == 9
 
 
-def test_a_part_is_written_in_pieces(far_pages: RemoteJournal) -> None:
+def test_a_part_is_written_in_pieces(far_pages: journal.Journal) -> None:
     """No piece is larger than what a frame holds."""
     load = far_pages.load_begin()
     part = load.part("x")
@@ -203,10 +202,10 @@ def test_a_part_is_written_in_pieces(far_pages: RemoteJournal) -> None:
 
 
 def test_feeds_bring_what_was_loaded(
-    server: Server, far_pages: RemoteJournal, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
+    server: Server, far_pages: journal.Journal, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pushed or asked for, while a worker's thread reads the record of the load."""
-    monkeypatch.setattr(poll, "LARGE_BYTES", 300_000)
+    monkeypatch.setattr(engine_feed, "LARGE_BYTES", 300_000)
     with far_pages.feed(live=True) as live:
         far_pages.put("a")
         assert next(live).key == "a"

@@ -10,14 +10,13 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
-from journal.net.client.journal import RemoteJournal
 from journal.net.server.server import Server
 from tests.engine.helpers import poll
 from tests.net.client.working import WAIT_S
 from tests.net.server.asking import ask, grant
 
 
-def test_nothing_is_handed_out(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_nothing_is_handed_out(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """By a claim of any kind, nor told as due; all else goes on."""
     far_pages.put("a", 1)
     far_pages.pause("why not")
@@ -45,7 +44,7 @@ def test_nothing_is_due_meanwhile(store: journal.Store, pages: journal.Journal) 
 
 @pytest.mark.parametrize("how", ["work", "subscribe"])
 def test_who_waits_for_work_is_woken_by_resume(
-    server: Server, store: journal.Store, far_pages: RemoteJournal, how: str
+    server: Server, store: journal.Store, far_pages: journal.Journal, how: str
 ) -> None:
     """Workers that sleep on LISTEN, and subscriptions that are pushed to."""
     far_pages.pause()
@@ -72,7 +71,7 @@ def test_who_waits_for_work_is_woken_by_resume(
     assert found and found[0] in ("a", "b")
 
 
-def test_awaited(far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_awaited(far_pages: journal.Journal, store: journal.Store) -> None:
     """The same names."""
 
     async def main() -> None:

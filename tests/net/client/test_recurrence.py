@@ -9,13 +9,11 @@ import pytest
 import journal
 import journal.aio
 from journal import Put
-from journal.net.client.connect import RemoteStore
-from journal.net.client.journal import RemoteJournal
 from tests.net.client.daemon import TinyDaemon
 from tests.net.server.asking import ask, grant, pack
 
 
-def test_what_comes_next_is_put_with_the_done(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_what_comes_next_is_put_with_the_done(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """The same key, another one, again after a lost reply, and refused as a whole."""
     far_pages.put("a", 1)
     first = far_pages.claim()
@@ -35,7 +33,7 @@ def test_what_comes_next_is_put_with_the_done(far_pages: RemoteJournal, pages: j
     assert sorted((e.key, e.data) for e in pages.scan()) == [("b", 3), ("owned", None)]
 
 
-def test_many_at_once(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_many_at_once(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """A result, an error or None for each, in order; in as many frames as it takes."""
     far_pages.put_many([Put(f"k{n}", n, priority=n) for n in range(5)])
     leases = far_pages.claim_many(5)
@@ -78,7 +76,7 @@ def test_data_that_no_frame_can_hand_out_is_refused(store: journal.Store, pages:
     assert [e.status for e in pages.scan()] == ["P"]
 
 
-def test_a_plain_done_sends_what_it_always_sent(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_a_plain_done_sends_what_it_always_sent(remote: journal.Store, tiny: TinyDaemon) -> None:
     """Nothing is added to the usual request."""
     pages = remote.journal("pages")
     pages.put("a", 1)
@@ -88,7 +86,7 @@ def test_a_plain_done_sends_what_it_always_sent(remote: RemoteStore, tiny: TinyD
     assert tiny.asked[-1].parameters == {"token": lease.token}
 
 
-def test_awaited(far_pages: RemoteJournal, store: journal.Store, pages: journal.Journal) -> None:
+def test_awaited(far_pages: journal.Journal, store: journal.Store, pages: journal.Journal) -> None:
     """By a lease, by a token, and for many."""
 
     async def main() -> None:

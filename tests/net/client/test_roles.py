@@ -12,7 +12,7 @@ import pytest
 
 import journal
 from journal.core.entry.uuid7 import created
-from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connect import connect
 from journal.net.client.connection.due_notices import FarTime
 from journal.net.client.connection.options import Backoff
 from journal.net.server.server import Server
@@ -29,12 +29,14 @@ def store(tmp_path: Path) -> Iterator[journal.Store]:
 
 
 @pytest.fixture
-def far(server: Server, store: journal.Store) -> Iterator[RemoteStore]:
+def far(server: Server, store: journal.Store) -> Iterator[journal.Store]:
     with connect(store.path, poll="50ms") as remote:
         yield remote
 
 
-def test_a_producer_publishes_moves_and_cancels(far: RemoteStore, store: journal.Store, pages: journal.Journal) -> None:
+def test_a_producer_publishes_moves_and_cancels(
+    far: journal.Store, store: journal.Store, pages: journal.Journal
+) -> None:
     """Once, in the name of its group; what is another group's it does not touch."""
     billing = journal.Producer(far.journal("pages"), group="billing")
     key = billing.new_key()
@@ -61,7 +63,7 @@ def test_a_producer_publishes_moves_and_cancels(far: RemoteStore, store: journal
     assert billing.report_clock(pages.now()) is False
 
 
-def test_a_producer_forms_keys_as_the_schema_says(far: RemoteStore, store: journal.Store) -> None:
+def test_a_producer_forms_keys_as_the_schema_says(far: journal.Store, store: journal.Store) -> None:
     """The key is known to who publishes, too."""
     schema = journal.Schema([journal.Field("uri", "text")], key=["uri"])
     store.journal("forms", schema=schema)
@@ -69,7 +71,7 @@ def test_a_producer_forms_keys_as_the_schema_says(far: RemoteStore, store: journ
     assert store.journal("forms").get(published.key).data == {"uri": "/home"}  # type: ignore[union-attr]
 
 
-def test_a_consumer_takes_answers_and_holds_no_more_than_it_wants(far: RemoteStore, pages: journal.Journal) -> None:
+def test_a_consumer_takes_answers_and_holds_no_more_than_it_wants(far: journal.Store, pages: journal.Journal) -> None:
     """In the order of work, with as many ahead as `prefetch` says."""
     with journal.Consumer(far.journal("pages"), name="mail-1", prefetch=2, lease="1m") as mails:
         mails.subscribe()
@@ -88,7 +90,7 @@ def test_a_consumer_takes_answers_and_holds_no_more_than_it_wants(far: RemoteSto
     assert pages.count() == 3 and not pages.leases()
 
 
-def test_a_handler_works_in_a_thread_and_what_fails_is_tried_again(far: RemoteStore, pages: journal.Journal) -> None:
+def test_a_handler_works_in_a_thread_and_what_fails_is_tried_again(far: journal.Store, pages: journal.Journal) -> None:
     """Failures count with the entry, and end with a burial."""
     done: queue.Queue[Any] = queue.Queue()
 
@@ -118,7 +120,7 @@ def pass_time(monkeypatch: pytest.MonkeyPatch, consumer: journal.Consumer, ms: i
 
 
 def test_leases_are_extended_while_a_handler_is_busy(
-    monkeypatch: pytest.MonkeyPatch, far: RemoteStore, pages: journal.Journal
+    monkeypatch: pytest.MonkeyPatch, far: journal.Store, pages: journal.Journal
 ) -> None:
     """By a thread that the handler does not block."""
     pages.put("a")
@@ -134,7 +136,7 @@ def test_leases_are_extended_while_a_handler_is_busy(
 
 
 def test_a_lease_that_is_lost_is_told_and_a_silent_consumer_gets_no_more(
-    far: RemoteStore, pages: journal.Journal
+    far: journal.Store, pages: journal.Journal
 ) -> None:
     """When the daemon says that it is over, not when somebody tries to finish it."""
     lost: queue.Queue[Any] = queue.Queue()
@@ -153,7 +155,7 @@ def test_a_lease_that_is_lost_is_told_and_a_silent_consumer_gets_no_more(
 
 
 def test_a_lease_that_was_finished_by_its_token_is_not_lost(
-    monkeypatch: pytest.MonkeyPatch, far: RemoteStore, pages: journal.Journal
+    monkeypatch: pytest.MonkeyPatch, far: journal.Store, pages: journal.Journal
 ) -> None:
     """Somebody else finished it in the consumer's name."""
     lost: queue.Queue[Any] = queue.Queue()
@@ -186,7 +188,7 @@ def test_after_a_restart_a_consumer_gets_its_leases_back_first(server: Server, s
         mails.close(finish=False)
 
 
-def test_one_consumer_under_a_name_and_buckets_are_dealt(far: RemoteStore, pages: journal.Journal) -> None:
+def test_one_consumer_under_a_name_and_buckets_are_dealt(far: journal.Store, pages: journal.Journal) -> None:
     """Over one connection, whichever object of the journal they were given."""
     with journal.Consumer(far.journal("pages"), name="a", buckets="dealt") as a:
         with pytest.raises(journal.Refused, match="take another name"):

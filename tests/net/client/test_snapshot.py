@@ -18,10 +18,9 @@ import journal
 from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import decode_entry, decode_lease
 from journal.core.requests.request import Role
+from journal.core.requests.snapshot import SnapshotCloseRequest, SnapshotReadRequest
 from journal.errors import FrameError
-from journal.net.client.calls.snapshots import close, read
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client.connect import connect
 from journal.net.client.snapshot import RemoteSnapshotPart
 from journal.net.server import snapshots
 from journal.net.server.server import Server
@@ -61,7 +60,7 @@ def fill(pages: journal.Journal) -> None:
 # -- snapshots ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_shows_what_an_embedded_one_shows(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_it_shows_what_an_embedded_one_shows(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """The same rows, leases, numbers and limits, over several frames."""
     fill(pages)
     with far_pages.snapshot(directory="is the daemon's business") as far, pages.snapshot() as near:
@@ -84,7 +83,7 @@ def test_it_shows_what_an_embedded_one_shows(far_pages: RemoteJournal, pages: jo
         assert len([block for part in far.parts(1) for block in part.read()]) > 2  # a frame holds no more
 
 
-def test_it_shows_one_moment(far_pages: RemoteJournal) -> None:
+def test_it_shows_one_moment(far_pages: journal.Journal) -> None:
     """Whatever comes later; an empty one has a part without blocks."""
     with far_pages.snapshot() as empty:
         (part,) = empty.parts(3)
@@ -96,7 +95,7 @@ def test_it_shows_one_moment(far_pages: RemoteJournal) -> None:
         assert [decode_entry(*row).key for row in rows_of(shot.parts(2))] == ["a"]
 
 
-def test_arguments_are_those_of_the_library(far_pages: RemoteJournal) -> None:
+def test_arguments_are_those_of_the_library(far_pages: journal.Journal) -> None:
     """The same errors, and nothing is sent."""
     with far_pages.snapshot() as shot:
         for count, limits in ((0, {}), (1, {"priorities": [256]}), (1, {"since": "?"})):
@@ -104,14 +103,14 @@ def test_arguments_are_those_of_the_library(far_pages: RemoteJournal) -> None:
                 shot.parts(count, **limits)  # type: ignore[arg-type]
 
 
-def test_the_schema_comes_along(far: RemoteStore) -> None:
+def test_the_schema_comes_along(far: journal.Store) -> None:
     """For who makes columns of it."""
     schema = journal.Schema([journal.Field("uri", "text")], key=["uri"])
     with far.journal("typed", schema=schema).snapshot() as shot:
         assert shot.schema == schema
 
 
-def test_closing_removes_the_copy(far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_closing_removes_the_copy(far_pages: journal.Journal, store: journal.Store) -> None:
     """Its parts are gone then, and say so; closing twice is fine, and so is closing after the connection's end."""
     far_pages.put("a")
     shot = far_pages.snapshot()
@@ -156,7 +155,7 @@ def test_another_process_reads_a_part(store: journal.Store, pages: journal.Journ
 
 
 def test_reading_goes_on_after_a_broken_connection(
-    server: Server, far_pages: RemoteJournal, pages: journal.Journal
+    server: Server, far_pages: journal.Journal, pages: journal.Journal
 ) -> None:
     """Where it was: nothing is missing, nothing comes twice."""
     fill(pages)
@@ -169,7 +168,7 @@ def test_reading_goes_on_after_a_broken_connection(
         assert found == rows_of(near.parts(1))
 
 
-def test_a_forked_child_reads_over_a_connection_of_its_own(far_pages: RemoteJournal) -> None:
+def test_a_forked_child_reads_over_a_connection_of_its_own(far_pages: journal.Journal) -> None:
     """As a worker of a pool does."""
     far_pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])
     with far_pages.snapshot() as shot:
@@ -186,7 +185,7 @@ def test_a_forked_child_reads_over_a_connection_of_its_own(far_pages: RemoteJour
         assert len(rows_of([part])) == 50
 
 
-def test_what_nobody_reads_goes(server: Server, far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_what_nobody_reads_goes(server: Server, far_pages: journal.Journal, store: journal.Store) -> None:
     """After a time; each read begins it anew (N1)."""
     far_pages.put("a")
     left, used = far_pages.snapshot(), far_pages.snapshot()
@@ -195,7 +194,7 @@ def test_what_nobody_reads_goes(server: Server, far_pages: RemoteJournal, store:
     at = kept[left._number].used_at + snapshots.LEASE_S
     kept[used._number].used_at += 1
     on_loop(server, partial(server.snapshotting.expire, at))
-    with pytest.raises(journal.NotFound, match="nobody read of it for 5 minutes"):
+    with pytest.raises(journal.NotFound, match="it was not read for 5 minutes"):
         list(part.read())
     assert len(rows_of([other])) == 1 and server.snapshotting.count == 1
     left.close()
@@ -204,7 +203,7 @@ def test_what_nobody_reads_goes(server: Server, far_pages: RemoteJournal, store:
 
 
 def test_they_are_limited(
-    server: Server, far_pages: RemoteJournal, store: journal.Store, monkeypatch: pytest.MonkeyPatch
+    server: Server, far_pages: journal.Journal, store: journal.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Busy, until one is closed (N2)."""
     monkeypatch.setattr(snapshots, "SNAPSHOTS_MAX", 2)
@@ -216,7 +215,7 @@ def test_they_are_limited(
         assert len(rooms(store)) == 1
 
 
-def test_a_snapshot_is_its_journals(far: RemoteStore, far_pages: RemoteJournal) -> None:
+def test_a_snapshot_is_its_journals(far: journal.Store, far_pages: journal.Journal) -> None:
     """Under another journal's name it is not there, and who may only produce takes none (N3)."""
     far_pages.put("a")
     far.journal("other")
@@ -225,20 +224,20 @@ def test_a_snapshot_is_its_journals(far: RemoteStore, far_pages: RemoteJournal) 
         stolen = RemoteSnapshotPart(part.address, "other", part.snapshot, part.ranges)
         with pytest.raises(journal.NotFound):
             list(stolen.read())
-        far._ask(close("other", part.snapshot))
+        far.journal("other")._backend.call(SnapshotCloseRequest(snapshot=part.snapshot))
         assert len(rows_of([part])) == 1
 
 
-def test_ranges_that_are_none_are_refused(far: RemoteStore, far_pages: RemoteJournal) -> None:
+def test_ranges_that_are_none_are_refused(far: journal.Store, far_pages: journal.Journal) -> None:
     """Whatever a client asks for."""
     far_pages.put("a")
     with far_pages.snapshot() as shot:
         for ranges in ([(b"b", b"a")], [(b"", b"\xff" * 99)], [(b"a", b"c"), (b"b", b"d")]):
             with pytest.raises(journal.Invalid):
-                far._ask(read("pages", shot._number, ranges))
+                far_pages._backend.call(SnapshotReadRequest(snapshot=shot._number, ranges=ranges))
         with pytest.raises(journal.NotFound):
-            far._ask(read("pages", "0" * 32, [(b"a", b"b")]))
-        assert far._ask(read("pages", shot._number, [])).values == []
+            far_pages._backend.call(SnapshotReadRequest(snapshot="0" * 32, ranges=[(b"a", b"b")]))
+        assert far_pages._backend.call(SnapshotReadRequest(snapshot=shot._number, ranges=[])).values == []
 
 
 def test_a_producer_takes_none(store: journal.Store, pages: journal.Journal) -> None:
@@ -252,7 +251,7 @@ def test_a_producer_takes_none(store: journal.Store, pages: journal.Journal) -> 
         far.journal("pages").snapshot()
 
 
-def test_an_entry_that_fits_into_no_frame_is_named(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_an_entry_that_fits_into_no_frame_is_named(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """As in a scan."""
     pages.put("small", 1, priority=1)
     pages.put("huge", bytes((1 << 20) - 100))
@@ -286,7 +285,9 @@ def test_a_killed_daemon_leaves_nothing(tmp_path: Path) -> None:
         assert rooms(store) == [] and store.check() == []
 
 
-def test_a_dropped_journals_snapshot_is_gone(far: RemoteStore, far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_a_dropped_journals_snapshot_is_gone(
+    far: journal.Store, far_pages: journal.Journal, store: journal.Store
+) -> None:
     """With all that was in it."""
     far_pages.put("a")
     shot = far_pages.snapshot()
@@ -325,7 +326,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "LIST_MAX", 7)
 
 
-def test_changes_are_those_of_the_library(far_pages: RemoteJournal, pages: journal.Journal, small_parts: None) -> None:
+def test_changes_are_those_of_the_library(
+    far_pages: journal.Journal, pages: journal.Journal, small_parts: None
+) -> None:
     """In as many parts as it takes, over generations, twice the same."""
     far_pages.feed(consumer="keeps", live=False).close()
     pages.put_many([journal.Put(f"k{n}", {"n": n}) for n in range(30)])
@@ -342,7 +345,7 @@ def test_changes_are_those_of_the_library(far_pages: RemoteJournal, pages: journ
     assert list(far_pages.changes(end, end)) == []
 
 
-def test_changes_with_a_schema_are_filled(far: RemoteStore) -> None:
+def test_changes_with_a_schema_are_filled(far: journal.Store) -> None:
     """As those of a feed."""
     pages = far.journal("typed", schema=journal.Schema([journal.Field("a", "int"), journal.Field("b", "int")]))
     pages.put("x", {"a": 1})
@@ -350,7 +353,7 @@ def test_changes_with_a_schema_are_filled(far: RemoteStore) -> None:
     assert event.data == {"a": 1, "b": None}
 
 
-def test_cursors_that_are_no_place(far_pages: RemoteJournal) -> None:
+def test_cursors_that_are_no_place(far_pages: journal.Journal) -> None:
     """The library's errors, when it is called."""
     far_pages.put("a")
     with pytest.raises(journal.CursorUnavailable):
@@ -361,7 +364,7 @@ def test_cursors_that_are_no_place(far_pages: RemoteJournal) -> None:
         far_pages.changes("BEGIN", journal.Cursor(1, 0))  # type: ignore[arg-type]
 
 
-def test_many_half_read_ones(far_pages: RemoteJournal, pages: journal.Journal, small_parts: None) -> None:
+def test_many_half_read_ones(far_pages: journal.Journal, pages: journal.Journal, small_parts: None) -> None:
     """Those that the daemon has forgotten go on all the same (changes G2)."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(60)])
     ends = [journal.Cursor(1, 20 + n) for n in range(2 * changes.GIVEN_MAX)]
@@ -373,7 +376,7 @@ def test_many_half_read_ones(far_pages: RemoteJournal, pages: journal.Journal, s
         assert [event.cursor.offset for event in each] == list(range(1, end.offset + 1))
 
 
-def test_changes_of_all_merged_journals(far: RemoteStore, small_parts: None) -> None:
+def test_changes_of_all_merged_journals(far: journal.Store, small_parts: None) -> None:
     """And of one of them."""
     one, two = far.journal("one", merged=True), far.journal("two", merged=True)
     for n in range(20):

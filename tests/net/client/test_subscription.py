@@ -13,8 +13,7 @@ import pytest
 
 import journal
 import journal.aio
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
+from journal.net.client.connect import connect
 from journal.net.server.server import Server
 from tests.net.client.test_feed import cut
 from tests.net.client.working import WAIT_S
@@ -28,14 +27,14 @@ def store(tmp_path: Path) -> Iterator[journal.Store]:
         assert opened.check() == []
 
 
-def until_leased(far: RemoteStore, pages: journal.Journal, number: int) -> None:
+def until_leased(far: journal.Store, pages: journal.Journal, number: int) -> None:
     """Wait until so many leases are out."""
     while len(pages.leases()) != number:
         far.journals()
 
 
 def test_leases_come_in_the_order_of_work_and_as_they_fall_due(
-    far_pages: RemoteJournal, pages: journal.Journal
+    far_pages: journal.Journal, pages: journal.Journal
 ) -> None:
     """What is there, what is put, and what is released."""
     pages.put_many([journal.Put(f"k{n}", n, priority=n) for n in range(40)])
@@ -53,7 +52,7 @@ def test_leases_come_in_the_order_of_work_and_as_they_fall_due(
 
 
 def test_no_more_come_ahead_than_there_is_credit_and_the_rest_goes_back(
-    far: RemoteStore, far_pages: RemoteJournal, pages: journal.Journal
+    far: journal.Store, far_pages: journal.Journal, pages: journal.Journal
 ) -> None:
     """To its place, when the subscription is closed; what was handed out stays with who has it."""
     pages.put_many([journal.Put(f"k{n}", priority=n) for n in range(20)])
@@ -78,7 +77,7 @@ def test_two_who_subscribe_share(server: Server, store: journal.Store, pages: jo
     """Every entry goes to one of them."""
     done: queue.Queue[Any] = queue.Queue()
 
-    def consume(far_pages: RemoteJournal, name: str, ready: threading.Event) -> None:
+    def consume(far_pages: journal.Journal, name: str, ready: threading.Event) -> None:
         with far_pages.subscribe(consumer=name, credit=2) as leases:
             ready.set()
             for lease in leases:
@@ -99,7 +98,7 @@ def test_two_who_subscribe_share(server: Server, store: journal.Store, pages: jo
 
 
 def test_what_is_worked_on_does_not_come_twice_when_the_connection_breaks(
-    far: RemoteStore, far_pages: RemoteJournal, pages: journal.Journal, server: Server
+    far: journal.Store, far_pages: journal.Journal, pages: journal.Journal, server: Server
 ) -> None:
     """The daemon sends the consumer's leases again; those that the program has are known here."""
     pages.put_many([journal.Put(f"k{n}", priority=n) for n in range(6)])
@@ -132,7 +131,7 @@ def test_a_subscription_survives_a_restart_of_the_daemon(store: journal.Store, p
 
 
 def test_a_dropped_journal_ends_it_with_the_error(
-    far: RemoteStore, far_pages: RemoteJournal, store: journal.Store, pages: journal.Journal
+    far: journal.Store, far_pages: journal.Journal, store: journal.Store, pages: journal.Journal
 ) -> None:
     """And closing the connection ends it without one."""
     other = far.journal("other").subscribe(consumer="one")
@@ -151,7 +150,7 @@ def test_a_dropped_journal_ends_it_with_the_error(
 
 
 def test_a_dropped_journal_ends_it_behind_what_has_come(
-    far: RemoteStore, far_pages: RemoteJournal, store: journal.Store, pages: journal.Journal
+    far: journal.Store, far_pages: journal.Journal, store: journal.Store, pages: journal.Journal
 ) -> None:
     """Also when no more may come ahead."""
     pages.put_many([journal.Put(f"k{n}", priority=n) for n in range(4)])
@@ -163,7 +162,7 @@ def test_a_dropped_journal_ends_it_behind_what_has_come(
             next(leases)
 
 
-def test_arguments_are_checked(far_pages: RemoteJournal) -> None:
+def test_arguments_are_checked(far_pages: journal.Journal) -> None:
     """Before anything is asked."""
     for credit in (0, -1, True, 10_001):
         with pytest.raises(journal.Invalid, match="credit"):

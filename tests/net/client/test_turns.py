@@ -11,14 +11,13 @@ import pytest
 
 import journal
 from journal.net.client.connect import connect
-from journal.net.client.journal import RemoteJournal
 from tests.engine.work.claims.test_turns import TEN, WAYS, one_by_one, put_each, taken
 
 
 @pytest.mark.parametrize("take", [taken, one_by_one])
 @pytest.mark.parametrize("put", WAYS)
 def test_one_millisecond(
-    far_pages: RemoteJournal, put: Callable[[Any, list[str]], None], take: Callable[..., list[Any]]
+    far_pages: journal.Journal, put: Callable[[Any, list[str]], None], take: Callable[..., list[Any]]
 ) -> None:
     """Ten entries of one millisecond come in the order in which a client put them."""
     put(far_pages, TEN)
@@ -26,7 +25,7 @@ def test_one_millisecond(
     assert take(far_pages) == TEN
 
 
-def test_clients_side_by_side(store: journal.Store, far_pages: RemoteJournal) -> None:
+def test_clients_side_by_side(store: journal.Store, far_pages: journal.Journal) -> None:
     """The order of work is that of the log, and each client's own order holds."""
     results: dict[str, journal.PutResult] = {}
 
@@ -45,7 +44,7 @@ def test_clients_side_by_side(store: journal.Store, far_pages: RemoteJournal) ->
     assert taken(far_pages, 1000) == sorted(results, key=lambda key: results[key].cursor)
 
 
-def test_buried_entries_are_in_the_order_of_burial(far_pages: RemoteJournal, pages: journal.Journal) -> None:
+def test_buried_entries_are_in_the_order_of_burial(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """In parts as the daemon sends them, as in the library."""
     keys = [f"k{n}" for n in range(300)]
     put_each(pages, keys)

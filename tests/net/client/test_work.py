@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connect import connect
 from journal.net.client.connection import due_notice_thread
 from journal.net.client.connection.options import Backoff
-from journal.net.client.journal import RemoteJournal
 from journal.net.server.server import Server
-from journal.net.wire import due_notices_server
+from journal.net.wire import due_notices
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
 from tests.net.client.working import WAIT_S, Worker, losing, never_polls
@@ -36,7 +35,7 @@ def store(tmp_path: Path, clock: ManualClock | None) -> Iterator[journal.Store]:
         assert opened.check() == []
 
 
-def until(far: RemoteStore, is_so: Callable[[], bool]) -> None:
+def until(far: journal.Store, is_so: Callable[[], bool]) -> None:
     """Wait for what the daemon does by itself: it is asked on until then."""
     for _ in range(100_000):
         if is_so():
@@ -46,7 +45,7 @@ def until(far: RemoteStore, is_so: Callable[[], bool]) -> None:
 
 
 def test_what_is_due_comes_at_once_and_what_is_put_later_when_it_is_put(
-    monkeypatch: pytest.MonkeyPatch, far_pages: RemoteJournal, pages: journal.Journal
+    monkeypatch: pytest.MonkeyPatch, far_pages: journal.Journal, pages: journal.Journal
 ) -> None:
     """In the order of work; a sleeping worker is told, it does not poll."""
     never_polls(monkeypatch)
@@ -92,7 +91,7 @@ def test_an_entry_comes_at_its_date_after_a_release_and_after_a_lost_lease(
 
 
 def test_many_workers_share_one_registration_which_ends_with_the_last(
-    far: RemoteStore, server: Server, store: journal.Store
+    far: journal.Store, server: Server, store: journal.Store
 ) -> None:
     """Of several journals too; nothing stays behind in the daemon."""
     names = [f"j{n}" for n in range(5)]
@@ -131,7 +130,7 @@ def test_stop_wake_and_close_end_it(store: journal.Store, server: Server, pages:
     assert list(far_pages.work()) == []
 
 
-def test_arguments_are_checked_at_once(far: RemoteStore, far_pages: RemoteJournal, store: journal.Store) -> None:
+def test_arguments_are_checked_at_once(far: journal.Store, far_pages: journal.Journal, store: journal.Store) -> None:
     """Before the first lease is asked for, as the library does; a journal that is gone is an error of the first claim."""
     with pytest.raises(journal.Invalid, match=r"threading\.Event"):
         far_pages.work(stop=True)  # type: ignore[arg-type]
@@ -149,7 +148,7 @@ def test_arguments_are_checked_at_once(far: RemoteStore, far_pages: RemoteJourna
         next(gone.work())
 
 
-def test_buckets_are_worked_on_apart(far: RemoteStore, store: journal.Store) -> None:
+def test_buckets_are_worked_on_apart(far: journal.Store, store: journal.Store) -> None:
     """Each worker gets those of its range, and only those."""
     halves = store.journal("halves", buckets=2)
     from_afar = far.journal("halves")
@@ -226,8 +225,8 @@ def test_a_loss_shows_when_the_lease_is_renewed(
 ) -> None:
     """Nothing comes, nobody polls: the renewal tells of datagrams that did not come, and the worker asks."""
     never_polls(monkeypatch)
-    reply = due_notices_server.Listener.reply
-    monkeypatch.setattr(due_notices_server.Listener, "reply", lambda self: reply(self) | {"lease_ms": 60})
+    reply = due_notices.Listener.reply
+    monkeypatch.setattr(due_notices.Listener, "reply", lambda self: reply(self) | {"lease_ms": 60})
     with losing(monkeypatch, 1.0, seed=1), connect(store.path) as far, Worker(far.journal("pages")) as worker:
         for n in range(5):
             pages.put(f"k{n}")

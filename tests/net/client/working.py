@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import journal
 from journal.net.client.connection import due_notice_thread, due_notices
-from journal.net.client.journal import RemoteJournal
-from journal.net.wire.due_notices_client import Poll
+from journal.net.wire.due_notices import Poll
 
 WAIT_S = 100.0
 """For what must happen."""
@@ -23,7 +23,7 @@ NEVER_MS = 3_600_000
 class Worker:
     """Works on a journal until it is stopped: finishes each lease and notes its key; several may share the notes."""
 
-    def __init__(self, journal: RemoteJournal, keys: queue.Queue[Any] | None = None, **options: Any) -> None:
+    def __init__(self, journal: journal.Journal, keys: queue.Queue[Any] | None = None, **options: Any) -> None:
         self.keys: queue.Queue[Any] = queue.Queue() if keys is None else keys
         self.error: BaseException | None = None
         self.has_ended = threading.Event()

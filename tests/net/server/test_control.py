@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore
 from journal.net.client.connect import connect as connected
 from journal.net.client.connection import heartbeat
 from journal.net.server.server import Server
@@ -44,7 +43,7 @@ def wall(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Wall:
 
 
 @pytest.fixture
-def far(server: Server, store: journal.Store, wall: Wall) -> Iterator[RemoteStore]:
+def far(server: Server, store: journal.Store, wall: Wall) -> Iterator[journal.Store]:
     """A client whose clock is off. To connect is its first heartbeat."""
     with connected(store.path, name="w1") as remote:
         yield remote
@@ -55,7 +54,7 @@ def drift(store: journal.Store) -> dict[str, Any]:
     return found
 
 
-def flags(store: journal.Store, far: RemoteStore) -> list[tuple[str, str]]:
+def flags(store: journal.Store, far: journal.Store) -> list[tuple[str, str]]:
     """Which there are, when the daemon has done what it has begun: a worker writes them."""
     hub = next(iter(engine_of(store).servers)).hub
     turns = [threading.Event() for _ in range(hub._workers._most * 2)]
@@ -70,48 +69,48 @@ def test_what_a_heartbeat_reckons_reaches_the_daemon(server: Server, store: jour
     wall.ahead_ms, wall.way_ms = 120.0, 40.0
     with connected(store.path, name="w1") as far:
         assert drift(store)["peers"] == 0
-        far._heart.beat()
+        far._backend.heart.beat()
         known = drift(store)["worst"]["backend w1"]
         # Sent at +120, received at 0, back at +160: the middle of the way is 140 ahead.
         assert (known["offset_ms"], known["error_ms"], known["samples"]) == (140.0, 20.0, 1)
-        far._heart.beat()
+        far._backend.heart.beat()
         assert drift(store)["worst"]["backend w1"]["samples"] == 2
         assert (drift(store)["flagged"], far.flags()) == (0, [])
-        ours = far._heart.clocks.statistics()
+        ours = far._backend.heart.clocks.statistics()
         assert (ours["offset_ms"], ours["error_ms"], ours["samples"]) == (-140.0, 20.0, 3)
 
 
 def test_a_clock_that_is_off_is_flagged_on_the_journal_that_it_works_on(
-    store: journal.Store, far: RemoteStore, wall: Wall
+    store: journal.Store, far: journal.Store, wall: Wall
 ) -> None:
     """As in one process; with the name under which it is known, once for as long as it stays so."""
     far.journal("mails")
     far.journal("pages").put("a")
     for _ in range(10):
-        far._heart.beat()
+        far._backend.heart.beat()
     assert flags(store, far) == [("pages", "drift")]
     (flag,) = far.flags()
     assert "'backend w1' is 300000 ms fast" in flag.message and flag.count == 1
     assert drift(store)["flagged"] == 1
 
 
-def test_a_flag_waits_for_a_journal_to_stand_on(store: journal.Store, far: RemoteStore, wall: Wall) -> None:
+def test_a_flag_waits_for_a_journal_to_stand_on(store: journal.Store, far: journal.Store, wall: Wall) -> None:
     """Who has only said hello is known to be off; the flag is raised when it is known where."""
     for _ in range(10):
-        far._heart.beat()
+        far._backend.heart.beat()
     assert (drift(store)["flagged"], flags(store, far)) == (1, [])
     far.journal("pages")
-    far._heart.beat()
+    far._backend.heart.beat()
     assert flags(store, far) == [("pages", "drift")]
 
 
 def test_a_clock_is_known_until_the_last_of_its_name_leaves(
-    store: journal.Store, server: Server, far: RemoteStore, wall: Wall
+    store: journal.Store, server: Server, far: journal.Store, wall: Wall
 ) -> None:
     """One of two connections that goes takes nothing of the other with it."""
     with connected(store.path, name="w1") as second:
-        far._heart.beat()
-        second._heart.beat()
+        far._backend.heart.beat()
+        second._backend.heart.beat()
         assert drift(store)["worst"]["backend w1"]["samples"] == 2
     while len(server.hub.peers) > 1:
         far.journals()  # until the daemon has seen it go

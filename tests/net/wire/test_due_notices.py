@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from journal.errors import Busy, Invalid, NotFound
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.due_notices_client import Notice, Poll, Watch
-from journal.net.wire.due_notices_server import GAP_MS, HOLDER_MAX, LEASE_MS, Listener, Listeners
+from journal.net.wire.due_notices import GAP_MS, HOLDER_MAX, LEASE_MS, Listener, Listeners, Notice, Poll, Watch
 from journal.net.wire.limits import DATAGRAM_BYTES_MAX
-from journal.net.wire.line import parse_line
-from journal.net.wire.message import Address
+from journal.net.wire.line import Address, parse_line
 from tests.net.wire.peers import BACKEND
 
 COOKIE = bytes(range(16))

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from journal.errors import Invalid, LineError
-from journal.net.wire.line import format_line, parse_line
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import Address, Message, format_line, parse_line
 
 NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z")
 PLACES = st.from_regex(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,20}\Z")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from journal.errors import Invalid
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import Address, Message
 
 
 @pytest.mark.parametrize(

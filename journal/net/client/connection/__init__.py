@@ -1,4 +1,3 @@
 """
-One connection, shared by threads: sockets and TLS, reconnects, heartbeats, due notices. May import journal.net.client.calls and
-journal.net.wire.
+One connection, shared by threads: sockets and TLS, reconnects, heartbeats, due notices. May import journal.net.wire.
 """

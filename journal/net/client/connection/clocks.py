@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 from journal.core.clock_drift import Drift, Sample, round_trip
+from journal.core.requests.control import PingRequest
 from journal.errors import Invalid
-from journal.net.client.calls import operations
-from journal.net.client.calls.call import Call
+from journal.net.client.connection.call import Call, call_of
 from journal.shield import shielded
 
 
@@ -28,12 +28,12 @@ class Clocks:
         self._offset = wall - steady
         """The daemon's clock minus our steady one."""
 
-    def ping(self, now: int) -> Call[tuple[int, int]]:
+    def ping(self, now: int) -> Call:
         """The next PING, which carries the result of the last one."""
         last = self._last
         if last is None:
-            return operations.ping(sent=now)
-        return operations.ping(sent=now, offset=last.offset, delay=last.delay)
+            return call_of(PingRequest(sent=now))
+        return call_of(PingRequest(sent=now, offset=last.offset, delay=last.delay))
 
     def pong(self, sent: float, answer: tuple[int, int], now: float, steady_sent: float, steady: float) -> None:
         """A PING was answered: when the daemon got it and answered, by its own clock; and our two, before and after."""

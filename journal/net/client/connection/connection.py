@@ -36,8 +36,8 @@ from journal.errors import (
     StoreFull,
     TimedOut,
 )
-from journal.net.client.calls.call import Call, Undo
 from journal.net.client.connection.address import Address
+from journal.net.client.connection.call import Call, Undo
 from journal.net.client.connection.discovery import daemon_of
 from journal.net.client.connection.options import Options
 from journal.net.client.connection.reconnect import Comeback, is_fatal
@@ -66,7 +66,7 @@ class Shared:
         self.address = address
         self._store = store
         self.options = options
-        self.first: Call[Any] | None = None
+        self.first: Call | None = None
         """What to ask first on each further connection."""
         self.on_end: list[Callable[[], None]] = []
         """Told, under the lock, that a connection has ended."""
@@ -86,9 +86,9 @@ class Shared:
         """Threads that wait and do not read."""
         self._rooms: list[Waiter] = []
         """Of those, the threads that wait for room to send a request."""
-        self._owed: deque[Call[Any]] = deque()
+        self._owed: deque[Call] = deque()
         """Requests without a waiting caller, to be sent as soon as there is room."""
-        self._owed_next: list[Call[Any]] = []
+        self._owed_next: list[Call] = []
         """Of those, the ones that a stopping daemon refused: for its successor."""
         self._debts: set[int] = set()
         """Requests without a waiting caller whose outcome must become known (J5)."""
@@ -103,7 +103,7 @@ class Shared:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, call: Call[Any], told: Waiter | Posted, by: int | None, now: int) -> Asked:
+    def _send(self, call: Call, told: Waiter | Posted, by: int | None, now: int) -> Asked:
         """Under the lock: send a request, or leave it for the connection to come."""
         asked = self._session.ask_formed(call.command, call.journal, call.parameters, by)
         self._waiting[asked.id] = told
@@ -129,7 +129,7 @@ class Shared:
             call = self._owed.popleft()
             self._debts.add(self._send(call, Posted(partial(self._paid, call)), None, now).id)
 
-    def _paid(self, call: Call[Any], result: Any, error: JournalError | None) -> None:
+    def _paid(self, call: Call, result: Any, error: JournalError | None) -> None:
         """A request without a waiting caller is sent again when its outcome is unknown: all of these have the same effect twice."""
         if call.command.retry is not Retry.CONNECTION:
             if isinstance(error, Stopping):

@@ -1,7 +1,7 @@
 """
 LISTEN, the client's socket: one UDP port and one thread for all workers of a connection, while there are any.
 
-The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices_client), and
+The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices), and
 wakes sleeping workers.
 
 N1  A registration ends with its connection. The thread sees that end also while no thread reads, and registers anew: the daemon then
@@ -18,19 +18,16 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
+from journal.core.requests.control import ListenRequest, UnlistenRequest
 from journal.errors import ConnectionLost, JournalError, NotFound, StorageError
-from journal.net.client.calls import operations
-from journal.net.client.calls.call import Call
+from journal.net.client.connection.call import call_of
 from journal.net.client.connection.connection import now_ms
 from journal.net.client.connection.heartbeat import TIMEOUT_MS, Heart
-from journal.net.wire.due_notices_client import Watch
-from journal.net.wire.due_notices_server import ALL
+from journal.net.wire.due_notices import ALL, Watch
 from journal.net.wire.limits import DATAGRAM_BYTES_MAX
 from journal.threads import begin
-
-R = TypeVar("R")
 
 log = logging.getLogger("journal.client")
 
@@ -153,7 +150,7 @@ class Listening:
     def _renew(self, watch: Watch) -> None:
         assert self._socket is not None
         try:
-            reply = self._ask(operations.listen(self._socket.getsockname()[1], self._asked, watch.listener))
+            reply = self._listen(self._socket, self._asked, watch.listener)
         except NotFound:
             self._watch = None  # it came too late
             return
@@ -174,7 +171,7 @@ class Listening:
             if replaced is not None:
                 replaced.close()
         asked = wanted if len(wanted) <= NAMED_MAX else {ALL}
-        reply = self._ask(operations.listen(self._socket.getsockname()[1], asked))
+        reply = self._listen(self._socket, asked)
         self._watch, self._journals, self._asked = Watch(reply, now_ms()), wanted, asked
         self._tell(None)  # N3: what was sent to an earlier one may be lost
         self._forget(old)
@@ -184,12 +181,15 @@ class Listening:
         if watch is None or self._is_lost:
             return
         try:
-            self._link.post(operations.unlisten(watch.listener), lambda result, error: None)
+            self._link.post(call_of(UnlistenRequest(listener=watch.listener)), lambda result, error: None)
         except StorageError:
             return  # the connection was closed by this program
 
-    def _ask(self, call: Call[R]) -> R:
-        return call.read(self._link.ask(call, TIMEOUT_MS))
+    def _listen(self, heard: socket.socket, journals: set[str], listener: int | None = None) -> Any:
+        """Ask for datagrams to this socket when something falls due; with `listener`: renew that."""
+        port = heard.getsockname()[1]
+        asked = ListenRequest(port=port, journals=sorted(journals), listener=listener)
+        return self._link.ask(call_of(asked), TIMEOUT_MS)
 
     def _hear(self) -> None:
         """Wait for a datagram, for the end of the connection, or until there is something to do."""

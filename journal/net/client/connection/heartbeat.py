@@ -15,6 +15,7 @@ import time
 from journal.errors import JournalError, StorageError
 from journal.net.client.connection.clocks import Clocks
 from journal.net.client.connection.link import Link
+from journal.net.wire.codecs import pong_from
 from journal.shield import shielded
 from journal.threads import begin
 
@@ -53,7 +54,7 @@ class Heart:
         """One PING (P2)."""
         sent, steady_sent = wall_ms(), steady_ms()
         call = self.clocks.ping(int(sent))
-        answer = call.read(self.link.ask(call, timeout_ms))
+        answer = pong_from(self.link.ask(call, timeout_ms))
         self.clocks.pong(sent, answer, wall_ms(), steady_sent, steady_ms())
 
     def begin(self) -> None:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any, TypeVar
 
+from journal.core.requests.control import PingRequest
 from journal.errors import ConnectionLost, JournalError, Stopping, StoreClosed, TimedOut
-from journal.net.client.calls import operations
-from journal.net.client.calls.call import Call
+from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.connection import NEAR_MS, Shared, _ignore, now_ms
 from journal.net.client.connection.ordering import turns
 from journal.net.client.connection.sockets import LOOPBACK
@@ -39,7 +39,7 @@ SETTLE_S = 1.0
 class Link(Shared):
     """A daemon, as the threads of a program reach it."""
 
-    def ask(self, call: Call[Any], timeout_ms: int | None) -> Any:
+    def ask(self, call: Call, timeout_ms: int | None) -> Any:
         """The result of a call, as it came."""
         try:
             return self.ask_once(call, timeout_ms)
@@ -60,7 +60,7 @@ class Link(Shared):
                     raise
 
     def ask_once(
-        self, call: Call[Any], timeout_ms: int | None, waiter: Waiter | None = None, inbox: Inbox | None = None
+        self, call: Call, timeout_ms: int | None, waiter: Waiter | None = None, inbox: Inbox | None = None
     ) -> Any:
         """The same, of a daemon that may be stopping. With an inbox: only on the connection that this is of (L4)."""
         now = monotonic_ns() // 1_000_000
@@ -101,9 +101,7 @@ class Link(Shared):
         if self._inboxes.get(inbox.number) is not inbox:
             raise ConnectionLost("the subscription has ended with its connection")
 
-    def post(
-        self, call: Call[Any], then: Callable[[Any, JournalError | None], None], inbox: Inbox | None = None
-    ) -> None:
+    def post(self, call: Call, then: Callable[[Any, JournalError | None], None], inbox: Inbox | None = None) -> None:
         """Send a request, and do not wait for the answer. `then` is called with it, under the lock: it must send no request."""
         with self._lock:
             if self._trouble is not None:
@@ -151,7 +149,7 @@ class Link(Shared):
 
     # -- what is pushed -----------------------------------------------------------------------------------------------
 
-    def open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
+    def open(self, call: Call, timeout_ms: int | None) -> tuple[Any, Inbox]:
         """Ask for a subscription: its answer, and where its items will be. One that broke while it was made is made anew (L5)."""
         broken_at: int | None = None
         while True:
@@ -163,11 +161,11 @@ class Link(Shared):
                 broken_at = now_ms() if broken_at is None else broken_at
                 if now_ms() - broken_at > self.options.backoff.total_ms:
                     raise
-            self.ask(operations.now(), timeout_ms)  # fails when there is no daemon
+            self.ask(call_of(PingRequest()), timeout_ms)  # fails when there is no daemon
 
-    def _open(self, call: Call[R], timeout_ms: int | None) -> tuple[R, Inbox]:
+    def _open(self, call: Call, timeout_ms: int | None) -> tuple[Any, Inbox]:
         opening = Opening(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)
-        return call.read(self.ask_once(call, timeout_ms, opening)), opening.inbox
+        return self.ask_once(call, timeout_ms, opening), opening.inbox
 
     def shut(self, inbox: Inbox) -> None:
         """Want nothing more of a subscription; what was not taken is forgotten."""

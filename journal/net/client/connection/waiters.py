@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from journal.errors import JournalError
-from journal.net.client.calls.call import Undo
+from journal.net.client.connection.call import Undo
 
 
 class Waiter:

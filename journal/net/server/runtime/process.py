@@ -124,7 +124,7 @@ class Process:
             finally:
                 self._close()
             if not self._server.is_stopping:
-                raise StorageError("the server ended although nobody had asked it to: the log says why")
+                raise StorageError("the server ended without being asked to: the log says why")
         except BaseException as e:  # noqa: BLE001 - it is raised again by `run`
             self._error = e
         self._is_over.set()

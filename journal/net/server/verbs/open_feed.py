@@ -19,7 +19,6 @@ from journal.core.log.acks import UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.engine.feed.consumers import FLUSH_MS
-from journal.engine.feed.poll import PolledFeed
 from journal.errors import Invalid, JournalError, Unacknowledged
 from journal.net.server.verbs.frame_sizes import text_bytes
 from journal.net.server.verbs.served_journal import Served
@@ -66,7 +65,7 @@ class OpenFeed:
         self._is_held = False
         """It gave nothing because of what is not acknowledged (O3)."""
         try:
-            self._polled = PolledFeed(feed, lambda: self._callback())
+            feed.poll(lambda: self._callback())
         except BaseException:
             feed.close()
             raise
@@ -93,24 +92,24 @@ class OpenFeed:
     @property
     def is_over(self) -> bool:
         """Whether there will be no more."""
-        return self._polled.is_over
+        return self._feed.is_over
 
     @property
     def is_large(self) -> bool:
         """Whether a record comes next that `read_large` must read first."""
-        return self._polled.is_large
+        return self._feed.is_large
 
     def read_large(self) -> None:
         """Read a large record; it may take long (O1). The next read raises what failed."""
         try:
-            self._polled.read_large()
+            self._feed.read_large()
         except (JournalError, OSError) as e:
             log.warning("feed_read_failed error=%s", e)
 
     def next(self, n: int) -> tuple[list[Any], bool]:
         """FEED_NEXT: the events that are there, up to n, and whether it was the end; Unacknowledged as in the library."""
-        events = self._polled.take(n, self._room, event_bytes)
-        return [event_to(event) for event in events], self._polled.is_over
+        events = self._feed.take(n, self._room, event_bytes)
+        return [event_to(event) for event in events], self._feed.is_over
 
     def ready(self, n: int) -> tuple[list[Any], bool]:
         """The same to be pushed: none while something must be acknowledged first."""
@@ -134,4 +133,4 @@ class OpenFeed:
 
     def close(self) -> None:
         """FEED_CLOSE, or the end of the connection; it may take long (O1). Closing twice is fine."""
-        self._polled.close()
+        self._feed.close()

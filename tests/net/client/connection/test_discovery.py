@@ -29,7 +29,7 @@ def test_a_daemon_that_listens_elsewhere(
     if where == "both":
         options = {**TCP, "unix": tmp_path / "other"}
     with store.serve(**options) as server, connect(store.path) as far:
-        assert str(far._link.address) == server.addresses[0]
+        assert str(far._backend.link.address) == server.addresses[0]
         assert far.journal("pages").put("a").outcome == "inserted"
     assert pages.get("a") is not None
 
@@ -42,7 +42,7 @@ def test_a_daemon_that_moved_is_found_again(store: journal.Store, pages: journal
         assert first.join(100)
         with store.serve(unix=tmp_path / "other") as second:
             assert far_pages.put("a").outcome == "inserted"
-            assert str(far._link.address) == second.addresses[0]
+            assert str(far._backend.link.address) == second.addresses[0]
 
 
 def test_who_waits_finds_it_when_it_comes(store: journal.Store, pages: journal.Journal, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
+from journal.net.client.connect import connect
 from journal.net.client.connection.options import Backoff
 from journal.net.wire.events import Requested
 from journal.net.wire.limits import Limits
@@ -72,7 +72,7 @@ def answer(tiny: TinyDaemon, held: Held) -> None:
     tiny.do(run)
 
 
-def test_many_threads_share_a_connection(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_many_threads_share_a_connection(remote: journal.Store, tiny: TinyDaemon) -> None:
     """Each gets its own answer, over one socket."""
     pages = remote.journal("pages")
 
@@ -163,7 +163,7 @@ def test_a_restarted_daemon_is_not_asked_twice(tmp_path: Path, small: Small) -> 
 
 
 def test_an_idle_connection_that_was_cut_is_replaced_silently(
-    tmp_path: Path, remote: RemoteStore, tiny: TinyDaemon
+    tmp_path: Path, remote: journal.Store, tiny: TinyDaemon
 ) -> None:
     """The next call does not notice."""
     pages = remote.journal("pages")
@@ -182,7 +182,7 @@ def test_without_a_daemon_the_error_says_what_to_do(tmp_path: Path) -> None:
 def test_a_client_can_wait_for_a_daemon_that_starts_later(tmp_path: Path, small: Small) -> None:
     """`wait` is how long it may take."""
     started = threading.Event()
-    stores: list[RemoteStore] = []
+    stores: list[journal.Store] = []
 
     def run() -> None:
         started.set()
@@ -248,7 +248,7 @@ def test_closing_tells_who_waits(tmp_path: Path, small: Small) -> None:
             pages.get("a")
 
 
-def test_a_forked_child_is_refused(remote: RemoteStore) -> None:
+def test_a_forked_child_is_refused(remote: journal.Store) -> None:
     """It would speak on its parent's connection; the parent goes on."""
     pages = remote.journal("pages")
     reading, writing = os.pipe()
@@ -268,7 +268,7 @@ def test_a_forked_child_is_refused(remote: RemoteStore) -> None:
     os.close(writing)
 
 
-def test_a_forked_child_can_close_and_work_is_refused_there(remote: RemoteStore) -> None:
+def test_a_forked_child_can_close_and_work_is_refused_there(remote: journal.Store) -> None:
     """Whatever its parent's threads did in that moment; the parent's worker goes on."""
     pages = remote.journal("pages")
     stop = threading.Event()
@@ -311,7 +311,7 @@ def test_an_interrupted_claim_is_given_back(tmp_path: Path, small: Small, monkey
     with TinyDaemon(tmp_path / "s", small) as tiny, connect(tiny.address) as store:
         pages = store.journal("pages")
         pages.put("a", 1)
-        link = store._link
+        link = store._backend.link
         receive = type(link._wire).receive
 
         def interrupt(self: Any) -> Any:

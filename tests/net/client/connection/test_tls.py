@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.net.client.calls.operations import now
-from journal.net.client.connect import RemoteStore, connect
+from journal.core.requests.control import PingRequest
+from journal.net.client.connect import connect
 from journal.net.client.connection import transport
 from journal.net.client.connection.address import Address, parse_address
+from journal.net.client.connection.call import call_of
 from journal.net.client.connection.link import Link
 from journal.net.client.connection.options import Backoff, Options
 from journal.net.server.server import Server
@@ -45,14 +46,14 @@ def tls_server(store: journal.Store, tokens: dict[str, Token], tmp_path: Path) -
 
 
 @pytest.fixture
-def secure(tls_server: Server) -> Iterator[RemoteStore]:
+def secure(tls_server: Server) -> Iterator[journal.Store]:
     """A client of it."""
     (address,) = tls_server.addresses
     with connect(address, token=TOKEN, tls=client_context(ca=CERTIFICATES / "ca.pem")) as far:
         yield far
 
 
-def test_every_kind_of_talk(secure: RemoteStore, pages: journal.Journal) -> None:
+def test_every_kind_of_talk(secure: journal.Store, pages: journal.Journal) -> None:
     """Calls, large ones, from many threads, feeds and work."""
     far_pages = secure.journal("pages")
     large = b"x" * 900_000
@@ -136,6 +137,6 @@ def ask_briefly(address: str) -> None:
     """A connection that is not patient."""
     link = Link(parse_address(address), Options(backoff=BRIEF, tls=client_context(ca=CERTIFICATES / "ca.pem")))
     try:
-        link.ask(now(), 200)
+        link.ask(call_of(PingRequest()), 200)
     finally:
         link.close()

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import journal
-from journal.net.client.calls.claims import claim_many
 from journal.net.client.connect import connect
+from journal.net.client.connection.call import Call
+from journal.net.client.connection.link import Link
 from journal.net.client.connection.options import Backoff
 from journal.net.wire.events import Requested
 from tests.net.client.daemon import LATER, TinyDaemon, now
@@ -99,11 +100,11 @@ def test_a_claim_that_came_to_nothing_needs_no_undoing(tmp_path: Path, small: Sm
         pages = store.journal("pages")
         with pytest.raises(journal.TimedOut):
             pages.within("30ms").claim()
-        settling = store._link._settling
+        settling = store._backend.link._settling
         assert settling is not None
         slow.answer(tiny)
         settling[1].join(WAIT_S)
-        assert not settling[1].is_alive() and store._link._settling is None
+        assert not settling[1].is_alive() and store._backend.link._settling is None
         assert pages.get("a") is None and "RELEASE" not in names(tiny)
 
 
@@ -120,7 +121,7 @@ def test_a_claim_that_was_never_sent_is_not_made(tmp_path: Path, small: Small) -
             pages.within("30ms").claim()
         with TinyDaemon(tmp_path / "s", small, epoch=1) as second:
             assert pages.get("a") is not None
-            assert names(second) == ["GET"] and store._link._settling is None
+            assert names(second) == ["GET"] and store._backend.link._settling is None
 
 
 def test_a_restarted_daemon_is_not_asked_for_a_claim_that_it_does_not_know(tmp_path: Path, small: Small) -> None:
@@ -154,7 +155,7 @@ def test_a_daemon_that_stays_away_for_long_is_asked_when_it_is_back(tmp_path: Pa
         asked.join(WAIT_S)
         with pytest.raises(journal.ConnectionLost):
             pages.get("a")
-        assert store._link._settling is None
+        assert store._backend.link._settling is None
         slow.answer(tiny)
         away.rename(tmp_path / "s")
         assert pages.get("a") is not None
@@ -227,7 +228,7 @@ def test_closing_does_not_wait_for_a_daemon_that_hangs(
         store = connect(tiny.address, backoff=QUICK)
         with pytest.raises(journal.TimedOut):
             store.journal("pages").within("30ms").claim()
-        settling = store._link._settling
+        settling = store._backend.link._settling
         assert settling is not None
         store.close()
         settling[1].join(WAIT_S)
@@ -249,24 +250,29 @@ def test_the_real_daemon_gives_back_what_nobody_waited_for(store: journal.Store,
         assert holding.wait(WAIT_S)
         with pytest.raises(journal.TimedOut):
             far_pages.claim(consumer="c", lease="1h")
-        settling = far._link._settling
+        settling = far._backend.link._settling
         assert settling is not None
         go_on.set()
         settling[1].join(WAIT_S)
         assert pages.leases() == [] and pages.count(status="waiting") == 1
 
 
-def test_a_part_of_many_claims_that_fails_leaves_the_others() -> None:
+def test_a_part_of_many_claims_that_fails_leaves_the_others(
+    remote: journal.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the first parts have claimed is handed out: lost, it would be held for as long as its leases last."""
-    steps = claim_many("pages", 20_000)
-    first = next(steps)
+    pages = remote.journal("pages")
     rows = [["k", b"\xc0", 100, 0, 1, token, 0, 2, "c", 0, None, 0, 0] for token in range(16_384)]
-    second = steps.send(first.read({"leases": rows, "next_due": None}))
-    assert second.parameters["n"] == 20_000 - 16_384
-    with pytest.raises(StopIteration) as end:
-        steps.throw(journal.TimedOut("CLAIM_MANY was not answered in time"))
-    assert len(end.value.value) == 16_384
-    steps = claim_many("pages", 20_000)
-    next(steps)
+    answers: list[Any] = [{"leases": rows, "next_due": None}]
+    wanted: list[int] = []
+
+    def ask(link: Link, call: Call, timeout_ms: int | None) -> Any:
+        wanted.append(call.parameters["n"])
+        if not answers:
+            raise journal.TimedOut("CLAIM_MANY was not answered in time")
+        return answers.pop()
+
+    monkeypatch.setattr(Link, "ask", ask)
+    assert len(pages.claim_many(20_000)) == 16_384 and wanted == [16_384, 20_000 - 16_384]
     with pytest.raises(journal.TimedOut):
-        steps.throw(journal.TimedOut("CLAIM_MANY was not answered in time"))
+        pages.claim_many(20_000)

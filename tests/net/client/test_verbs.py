@@ -7,20 +7,18 @@ from pathlib import Path
 import pytest
 
 import journal
-from journal.net.client.connect import RemoteStore, connect
-from journal.net.client.journal import RemoteJournal
-from journal.net.client.lease import RemoteLease
+from journal.net.client.connect import connect
 from journal.net.wire.limits import Limits
 from tests.net.client.daemon import TinyDaemon
 from tests.net.client.small import NOW, Small
 
 
-def some(lease: RemoteLease | None) -> RemoteLease:
+def some(lease: journal.Lease | None) -> journal.Lease:
     assert lease is not None
     return lease
 
 
-def test_an_entry_goes_its_way(remote: RemoteStore) -> None:
+def test_an_entry_goes_its_way(remote: journal.Store) -> None:
     """Put, get, claim, extend and done, with the values of the library."""
     pages = remote.journal("pages")
     result = pages.put("/home", {"uri": "/home"}, priority=journal.NEW_PAGE)
@@ -38,7 +36,7 @@ def test_an_entry_goes_its_way(remote: RemoteStore) -> None:
     assert pages.get("/home") is None
 
 
-def test_a_lease_is_a_context_manager(remote: RemoteStore) -> None:
+def test_a_lease_is_a_context_manager(remote: journal.Store) -> None:
     """Done when the block ends, released when it raises."""
     pages = remote.journal("pages")
     pages.put("a", 1)
@@ -49,7 +47,7 @@ def test_a_lease_is_a_context_manager(remote: RemoteStore) -> None:
     assert pages.get("a") is None
 
 
-def test_errors_are_those_of_the_library(remote: RemoteStore) -> None:
+def test_errors_are_those_of_the_library(remote: journal.Store) -> None:
     """What a daemon refuses is raised here with its class and text."""
     pages = remote.journal("pages")
     pages.create("a", 1)
@@ -59,7 +57,7 @@ def test_errors_are_those_of_the_library(remote: RemoteStore) -> None:
         pages.done(12)
 
 
-def test_groups(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_groups(remote: journal.Store, tiny: TinyDaemon) -> None:
     """A result or an error for each, in order; what is not acceptable is not sent."""
     pages = remote.journal("pages")
     results = pages.put_many([journal.Put("a", 1), journal.Put("", 2), journal.Put("b", 3, priority=0)])
@@ -72,7 +70,7 @@ def test_groups(remote: RemoteStore, tiny: TinyDaemon) -> None:
     assert errors[:2] == [None, None] and isinstance(errors[2], journal.LeaseLost)
 
 
-def test_a_group_that_is_larger_than_a_frame_is_sent_in_parts(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_a_group_that_is_larger_than_a_frame_is_sent_in_parts(remote: journal.Store, tiny: TinyDaemon) -> None:
     """Several frames, one list of results."""
     pages = remote.journal("pages")
     results = pages.put_many([journal.Put(f"k{i}", b"x" * 100_000) for i in range(25)])
@@ -81,7 +79,7 @@ def test_a_group_that_is_larger_than_a_frame_is_sent_in_parts(remote: RemoteStor
     assert sum(parts) == 25 and len(parts) >= 3
 
 
-def test_arguments_are_checked_before_anything_is_sent(remote: RemoteStore, tiny: TinyDaemon) -> None:
+def test_arguments_are_checked_before_anything_is_sent(remote: journal.Store, tiny: TinyDaemon) -> None:
     """The errors are those of the library, and the daemon is not bothered."""
     pages = remote.journal("pages")
     before = len(tiny.asked)
@@ -108,7 +106,7 @@ GROUP = [journal.Put(f"k{n}", b"x" * 1000) for n in range(2000)]
 @pytest.mark.parametrize("size", [1_045_000, 3_000_000], ids=["the daemon refuses it", "no frame holds it"])
 @pytest.mark.parametrize("verb", ["put_many", "create_many"])
 def test_an_entry_that_is_too_large_is_refused_alone(
-    far_pages: RemoteJournal, pages: journal.Journal, verb: str, size: int
+    far_pages: journal.Journal, pages: journal.Journal, verb: str, size: int
 ) -> None:
     """The others of its group are put, in whatever frames they come, and the error names it."""
     group = [*GROUP, journal.Put("big", b"x" * size), journal.Put("last", 1)]
@@ -134,7 +132,7 @@ def test_a_group_finds_its_way_into_smaller_frames(tmp_path: Path, small: Small)
         assert sent == [f"k{n}" for n in range(500)]
 
 
-def test_one_entry_that_no_frame_holds_is_told_what_helps(far_pages: RemoteJournal) -> None:
+def test_one_entry_that_no_frame_holds_is_told_what_helps(far_pages: journal.Journal) -> None:
     """Which verb, how large, and the two ways out; the connection goes on."""
     with pytest.raises(journal.Invalid, match=r"PUT with \d+ bytes.*put a reference to the data.*frame_bytes_max"):
         far_pages.put("big", b"x" * 3_000_000)

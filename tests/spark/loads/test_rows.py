@@ -69,9 +69,7 @@ def test_every_column_is_taken() -> None:
 
 def test_other_columns_are_fields_of_the_data() -> None:
     """A null is a field that is not there."""
-    rows, _ = made(
-        {"key": ["a", "b"], "n": pa.array([1, None], pa.int32()), "uri": ["/a", "/b"], "on": [True, False]}
-    )
+    rows, _ = made({"key": ["a", "b"], "n": pa.array([1, None], pa.int32()), "uri": ["/a", "/b"], "on": [True, False]})
     assert [data(row) for row in rows] == [{"n": 1, "uri": "/a", "on": True}, {"uri": "/b", "on": False}]
 
 

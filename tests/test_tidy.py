@@ -55,7 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.engine.state",),
     ("journal.engine.checkpoints", "journal.engine.feed", "journal.engine.snapshots"),
     ("journal.engine.generations",),
-    ("journal.engine.caller", "journal.engine.catalog", "journal.engine.pipeline"),
+    ("journal.engine.caller", "journal.engine.catalog", "journal.engine.pipeline", "journal.engine.verb_side"),
     ("journal.engine.backups", "journal.engine.readonly", "journal.engine.work"),
     ("journal.engine.loads", "journal.engine.read"),
     ("journal.engine.backend", "journal.engine.ground"),

@@ -33,7 +33,7 @@ from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
 from journal.engine.loads.load import Loads
 from journal.engine.loads.prepare import Part
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.pipeline import Pipeline
 from journal.engine.read import burials, logs, queries
 from journal.engine.read.feeds import consumers_seen, consumers_to_change, open_feed
@@ -47,8 +47,9 @@ from journal.engine.snapshots.take import take
 from journal.engine.work import flags, lease_holder
 from journal.engine.work.claim import Claims, Taken
 from journal.engine.work.finish import Finishes
-from journal.engine.work.move_delete import change_many, change_one, deleting, moving
-from journal.engine.work.put import Puts
+from journal.engine.work.group import only
+from journal.engine.work.move_delete import delete_many, move_many
+from journal.engine.work.put import SinglePuts
 from journal.engine.work.put_many import creating, put_many
 from journal.engine.work.timers import Timers
 from journal.engine.work.worker import EngineTurns
@@ -120,9 +121,9 @@ class EngineJournal(EngineLog):
     served: Any = None
     """What a daemon that serves it keeps of it."""
 
-    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: Staging | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: StagedLoads | None = None) -> None:
         super().__init__(pipeline, pipeline.consumers)
-        self.puts = Puts(pipeline)
+        self.puts = SinglePuts(pipeline)
         self.claims = Claims(pipeline)
         self.finishes = Finishes(pipeline)
         self.loads = Loads(pipeline, staging)
@@ -155,21 +156,11 @@ class EngineJournal(EngineLog):
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
-        p = self.p
-        with p.lock:
-            p.settings = settings
-            if not settings.merged:
-                p.log.limit(segment_bytes=settings.segment_bytes_max)
-                p.checkpoints.look_at_settings()
-            p.generations.schedule()
-            p.look_at_settings()
-            p.retention.hold()
+        self.p.use(settings)
 
     def now(self) -> int:
         """The engine's time."""
-        if self.p.trouble is not None:
-            raise self.p.trouble
-        return self.p.time.now()
+        return self.p.now()
 
     def put_many(
         self,
@@ -215,8 +206,9 @@ class EngineJournal(EngineLog):
 
     def wake(self) -> None:
         """Have sleeping workers look around."""
-        with self.p.lock:
-            self.p.due.notify_all()
+        p = self.p
+        with p.lock:
+            p.wake_workers()
 
     def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
         """Take a round trip into the drifts of the store; whether the peer's clock is off."""
@@ -247,14 +239,7 @@ def _done(journal: EngineJournal, asked: consume.DoneRequest, caller: Caller) ->
     if asked.next is None:
         journal.finishes.one(asked.token, asked.durability, caller)
         return None
-    (result,) = journal.finishes.many([asked.token], [asked.next], asked.durability, caller)
-    if isinstance(result, JournalError):
-        raise result
-    return result
-
-
-def _delete_many(journal: EngineJournal, asked: produce.DeleteManyRequest, caller: Caller) -> list[Any]:
-    return change_many(journal.p, asked.deletes, deleting, asked.durability, is_essential=True)
+    return only(journal.finishes.many([asked.token], [asked.next], asked.durability, caller))
 
 
 def _settings(journal: EngineJournal, asked: read.SettingsRequest, caller: Caller) -> dict[str, Any]:
@@ -284,16 +269,10 @@ HANDLERS: dict[type[Request[Any]], Handler] = {
     produce.CreateManyRequest: lambda journal, asked, caller: journal.put_many(
         asked.puts, asked.durability, is_create=True, is_repeatable=asked.is_repeatable, caller=caller
     ),
-    produce.MoveRequest: lambda journal, asked, caller: change_one(
-        journal.p, moving(asked), asked.durability, is_essential=False
-    ),
-    produce.MoveManyRequest: lambda journal, asked, caller: change_many(
-        journal.p, asked.moves, moving, asked.durability, is_essential=False
-    ),
-    produce.DeleteRequest: lambda journal, asked, caller: change_one(
-        journal.p, deleting(asked), asked.durability, is_essential=True
-    ),
-    produce.DeleteManyRequest: _delete_many,
+    produce.MoveRequest: lambda journal, asked, caller: only(move_many(journal.p, [asked], asked.durability)),
+    produce.MoveManyRequest: lambda journal, asked, caller: move_many(journal.p, asked.moves, asked.durability),
+    produce.DeleteRequest: lambda journal, asked, caller: only(delete_many(journal.p, [asked], asked.durability)),
+    produce.DeleteManyRequest: lambda journal, asked, caller: delete_many(journal.p, asked.deletes, asked.durability),
     # loads
     load.LoadBeginRequest: lambda journal, asked, caller: journal.loads.begin(),
     load.LoadPartRequest: lambda journal, asked, caller: journal.loads.piece(

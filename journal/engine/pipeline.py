@@ -46,13 +46,14 @@ from journal.engine.state.apply import State
 from journal.engine.state.clock_steps import follow, resume
 from journal.engine.state.file import DATABASES, Rows
 from journal.engine.state.old_values import encoder_of
+from journal.engine.verb_side import VerbSide
 from journal.errors import JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
 R = TypeVar("R")
 
 
-class Pipeline(Wake):
+class Pipeline(VerbSide, Wake):
     """A journal's lock, log, group commit, state and timers."""
 
     only: bytes | None = None
@@ -276,14 +277,17 @@ class Pipeline(Wake):
         count: int,
         now: int,
         level: int,
-        apply: Callable[[int], None],
+        apply: Callable[[int], None] | None = None,
         *,
         is_essential: bool = False,
     ) -> int:
-        """Append the record of an effect, then apply it; its first offset (P1)."""
+        """Append the record of an effect, then apply it, by `apply` when there is a shorter way; its first offset (P1)."""
         offset = self.append(effect, count, now, level, is_essential=is_essential)
         try:
-            apply(offset)
+            if apply is None:
+                self.state.apply(effect, offset)
+            else:
+                apply(offset)
         except LmdbError as e:
             raise self.misapplied(e) from e
         self.applied(offset, count, now, level)
@@ -388,7 +392,9 @@ class Pipeline(Wake):
         return result
 
     def settle(self, offset: int) -> None:
-        """Return when an offset is durable."""
+        """Return when an offset is durable; at once for one that is, and for -1."""
+        if self.log.synced >= offset:
+            return
         if deferred.waits is not None:
             deferred.waits[self] = max(offset, deferred.waits.get(self, -1))
         else:

@@ -204,7 +204,7 @@ class Look(Pipeline):
         count: int,
         now: int,
         level: int,
-        apply: Callable[[int], None],
+        apply: Callable[[int], None] | None = None,
         *,
         is_essential: bool = False,
     ) -> int:
@@ -221,7 +221,7 @@ class Look(Pipeline):
         return {}
 
 
-def moment_of(p: Pipeline) -> AbstractContextManager[None]:
+def moment_of(p: object) -> AbstractContextManager[None]:
     """
     What is read within is of one moment, in a store opened with readonly=True (S2). An owner's reads are of one moment for as long
     as they hold the lock at a time.

@@ -41,7 +41,7 @@ from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
 from journal.engine.files.layout import prepare
 from journal.engine.files.posix import OwnerLock, storage_error
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
@@ -106,7 +106,7 @@ class EngineStore:
         except BaseException:
             self._give_up()
             raise
-        self._staging = Staging(path, time.now, self._keeper)
+        self._staging = StagedLoads(path, time.now, self._keeper)
         try:
             self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))
             self._opening = Opening(

@@ -28,7 +28,7 @@ from journal.core.buckets import Range
 from journal.core.consumer.health import Health
 from journal.core.consumer.lease_renewal import Care
 from journal.core.limits import NEVER
-from journal.core.times import DateLike, DurationLike
+from journal.core.times import DurationLike
 from journal.core.values import Put, PutResult
 from journal.errors import ConnectionLost, LeaseLost, Refused, StoreClosed, TimedOut
 from journal.roles.bucket_assignment import assignment_of
@@ -331,21 +331,10 @@ class Prefetch:
         self.heard(is_accepted=True)
         return deadline, version
 
-    def release(
-        self,
-        token: int,
-        *,
-        delay: DurationLike | None = None,
-        process_date: DateLike | None = None,
-        priority: int | None = None,
-        failed: bool = False,
-        durability: str | None = None,
-    ) -> None:
-        """Give the lease back; the entry waits again."""
+    def release(self, token: int, **how: Any) -> None:
+        """Give the lease back; the entry waits again. `how`: as for Journal.release."""
         try:
-            self.journal.release(
-                token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
-            )
+            self.journal.release(token, **how)
         except LeaseLost:
             self.heard()
             raise

@@ -13,9 +13,8 @@ B4  A date that a timestamp of microseconds cannot hold is an error that names t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ import pyarrow.compute as pc
 
 from journal.core.entry.rows import PROCESSING
 from journal.core.schema.schema import Schema
-from spark_export.columns.entry_arrays import IS_BYTES, EntryBlock, PackedEntries, of_block
+from spark_export.columns.entry_arrays import IS_BYTES, PackedEntries
 from spark_export.columns.field_columns import FieldColumns
 from spark_export.columns.json_codec import to_json
-from spark_export.columns.layout import MS_MAX, Column, has_fields
+from spark_export.columns.layout import MS_MAX, Column, RowFilter, has_fields
 from spark_export.errors import DATE_RANGE, invalid
 
 OWNERS, KEYS, DATA = range(3)
@@ -35,43 +34,31 @@ OWNERS, KEYS, DATA = range(3)
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowFilter:
-    """Which entries are rows."""
-
-    taken: int
-    """The engine's time at which the snapshot was taken."""
-    status: str | None = None
-    priorities: tuple[int, ...] | None = None
-    since: int | None = None
-    until: int | None = None
-    key_prefix: str | None = None
-
-
 class BatchShaper:
-    """Turns blocks into record batches with these columns."""
+    """Turns the entries of a snapshot, which was taken at this time of the engine, into record batches with these columns."""
 
     def __init__(
-        self, schema: pa.Schema, columns: Sequence[Column], rows: RowFilter, *, data: Schema | None, decode: str
+        self,
+        schema: pa.Schema,
+        columns: Sequence[Column],
+        rows: RowFilter,
+        taken: int,
+        *,
+        data: Schema | None,
+        decode: str,
     ) -> None:
         self._schema = schema
         self._columns = columns
         self._rows = rows
+        self._taken = taken
         self._decode = decode
         names = {column.name for column in columns}
         self._fields = FieldColumns(data, columns) if data is not None and has_fields(data, decode) else None
         self._needs_data = "data" in names or any(column.field is not None for column in columns)
 
-    def batches(self, block: EntryBlock) -> Iterator[pa.RecordBatch]:
-        """The rows of a block; none when the filters leave none."""
-        for entries in of_block(block):
-            batch = self.batch(entries)
-            if batch is not None:
-                yield batch
-
     def batch(self, entries: PackedEntries) -> pa.RecordBatch | None:
         """The rows of these entries; None when the filters leave none."""
-        stored = StoredEntries(entries, self._rows.taken).only(self._rows)
+        stored = StoredEntries(entries, self._taken).only(self._rows)
         if not len(stored):
             return None
         made: dict[str, pa.Array] = {}
@@ -121,13 +108,13 @@ class StoredEntries:
     def only(self, rows: RowFilter) -> StoredEntries:
         """Those that are rows (B2)."""
         expiration, date = self.head["expiration"].astype(np.uint64), self.date
-        kept = (expiration == 0) | (expiration > rows.taken) | self.is_processing
+        kept = (expiration == 0) | (expiration > self._taken) | self.is_processing
         if rows.status == "processing":
             kept &= self.is_processing
         elif rows.status is not None:
             kept &= ~self.is_processing
             if rows.status == "available":
-                kept &= date <= rows.taken
+                kept &= date <= self._taken
         if rows.priorities is not None:
             kept &= np.isin(self.place["priority"], rows.priorities)
         if rows.since is not None:

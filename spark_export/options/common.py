@@ -21,6 +21,7 @@ from journal.core.limits import PRIORITY_MAX
 from journal.core.settings import check_name
 from journal.core.times import date_ms
 from journal.errors import Invalid
+from spark_export.columns.layout import RowFilter
 from spark_export.errors import OPTION_INVALID, OPTION_MISSING, OPTION_UNKNOWN, invalid
 
 Parse = Callable[[str], Any]
@@ -56,11 +57,7 @@ class ReadOptions:
     """The options of `spark.read.format("journal")`."""
 
     place: JournalPlace
-    status: str | None = None
-    priorities: tuple[int, ...] | None = None
-    since: int | None = None
-    until: int | None = None
-    key_prefix: str | None = None
+    rows: RowFilter
     columns: tuple[str, ...] | None = None
     decode: str = "auto"
     partitions: int | None = None
@@ -75,7 +72,8 @@ class ReadOptions:
         since, until = found.pop("from", None), found.pop("to", None)
         if since is not None and until is not None and since > until:
             raise invalid(OPTION_INVALID, f"from ({given['from']}) is after to ({given['to']}): exchange them")
-        return cls(place=place, since=since, until=until, priorities=found.pop("priority", None), **found)
+        status, priority, prefix = (found.pop(name, None) for name in ("status", "priority", "key_prefix"))
+        return cls(place=place, rows=RowFilter(status, priority, since, until, prefix), **found)
 
 
 def taken(given: Mapping[str, str], known: Mapping[str, Parse], what: str) -> dict[str, Any]:

@@ -104,9 +104,9 @@ class EntriesReader(DataSourceReader):
                 shot = pages.snapshot(directory=top, known=copy_cache.known(top, options.place))  # R5
                 parts = shot.parts(
                     parts_number(options.partitions, shot.size),
-                    since=options.since,
-                    until=options.until,
-                    priorities=options.priorities,
+                    since=options.rows.since,
+                    until=options.rows.until,
+                    priorities=options.rows.priorities,
                 )
             if isinstance(parts[0], SnapshotPart):
                 copy_cache.remember(top, options.place, parts[0].copies)
@@ -117,19 +117,13 @@ class EntriesReader(DataSourceReader):
         if not isinstance(partition, EntriesPart):
             return  # Spark's stand-in for an empty list of parts
         from spark_export.columns.entry_arrays import of_part
-        from spark_export.columns.entry_batches import BatchShaper, RowFilter
+        from spark_export.columns.entry_batches import BatchShaper
 
         options, plan = self._plan.options, self._plan
-        rows = RowFilter(
-            taken=partition.taken,
-            status=options.status,
-            priorities=options.priorities,
-            since=options.since,
-            until=options.until,
-            key_prefix=options.key_prefix,
-        )
         arrow = to_arrow_schema(self._struct, timezone="UTC")
-        shaper = BatchShaper(arrow, plan.columns, rows, data=plan.schema, decode=options.decode)
+        shaper = BatchShaper(
+            arrow, plan.columns, options.rows, partition.taken, data=plan.schema, decode=options.decode
+        )
         with told():
             try:
                 for entries in of_part(trusting(partition.value, options.place)):

@@ -89,7 +89,7 @@ class Prepared(NamedTuple):
     """The numbers of items whose caller gave this very date as their insertion date."""
 
 
-class Preparing:
+class Preparation:
     """Makes the rows of one load ready."""
 
     def __init__(

@@ -18,8 +18,7 @@ from journal.errors import ReadOnly
 
 def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> EngineFeed:
     """A feed over the log, for a consumer that is remembered or for none."""
-    if p.trouble is not None:
-        raise p.trouble
+    p.check_open()
     start, copy = options.start, options.copy
     if not p.is_writable and (options.consumer is not None or options.live):
         raise ReadOnly(
@@ -45,8 +44,7 @@ def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> Engine
 
 def consumers_seen(p: Pipeline, consumers: Consumers) -> Consumers:
     """The feed consumers, as they are on disk in a store that another process owns."""
-    if p.trouble is not None:
-        raise p.trouble
+    p.check_open()
     if not p.is_writable:
         consumers.look()
     return consumers

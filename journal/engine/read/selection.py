@@ -22,7 +22,7 @@ from journal.core.entry.rows import Row, place
 from journal.core.limits import NEVER
 from journal.core.values import Entry, Page, entry_of
 from journal.engine.arguments import AVAILABLE
-from journal.engine.pipeline import Pipeline
+from journal.engine.read.path import ReadPath
 from journal.engine.readonly import moment_of
 from journal.engine.state.apply import State
 from journal.engine.state.leases import Held
@@ -67,7 +67,7 @@ class Filter(NamedTuple):
 class Selection:
     """The entries that a filter lets through."""
 
-    def __init__(self, p: Pipeline, wanted: Filter) -> None:
+    def __init__(self, p: ReadPath, wanted: Filter) -> None:
         self._p = p
         self._wanted = wanted
         self._leased = self._leases()
@@ -82,10 +82,9 @@ class Selection:
         following: bytes | None = start
         while following is not None and len(found) <= limit:
             following, settle_at = self.read(following, limit + 1, found)
-            if settle_at >= 0:
-                self._p.settle(settle_at)  # T2
+            self._p.settle(settle_at)  # T2
         has_more = len(found) > limit
-        blank = self._p.generations.blank
+        blank = self._p.blank
         entries = [
             filled(entry_of(row) if h is None else entry_of(row, "P", h.start), blank) for row, h in found[:limit]
         ]
@@ -105,11 +104,12 @@ class Selection:
         while following is not None:
             with p.lock:
                 now = p.enter()
-                page, following = self._keys(p.state, following, now)
-                if wanted == as_walked and not _may_be_expired(p.state, now):
+                state = p.state
+                page, following = self._keys(state, following, now)
+                if wanted == as_walked and not may_be_expired(state, now):
                     count += len(page)
                 else:
-                    count += sum(1 for _ in self._kept(p.state, page, now))
+                    count += sum(1 for _ in self._kept(state, page, now))
             give_way()
         return count
 
@@ -129,31 +129,28 @@ class Selection:
     def read(self, start: bytes, most: int, found: list[tuple[Row, Held | None]]) -> tuple[bytes | None, int]:
         """Read up to ROWS more, until there are `most`; where to go on, and what must be durable before it is shown (T2)."""
         p = self._p
-        settle_at = -1
         with p.lock:
             now = p.enter()
             state = p.state
             page, following = self._keys(state, start, now)
-            room = min(most, len(found) + ROWS)
+            first, room = len(found), min(most, len(found) + ROWS)
             for primary in self._kept(state, page, now):
-                row = state.counted(state.entry(primary))
-                found.append((row, state.leases.by_primary.get(primary)))
-                if p.must_settle(row.at):
-                    settle_at = max(settle_at, row.at)
+                found.append((state.counted(state.entry(primary)), state.leases.by_primary.get(primary)))
                 if len(found) == room:
-                    return primary + b"\0", settle_at
-        return following, settle_at
+                    following = primary + b"\0"
+                    break
+            return following, p.last_unsettled(row.at for row, _ in found[first:])
 
     def _kept(self, state: State, page: list[bytes], now: int) -> Iterator[bytes]:
         """Those of a page of keys that are selected."""
         wanted = self._wanted.at(now)
         by_primary = state.leases.by_primary
-        may_be_expired = _may_be_expired(state, now)
+        has_expired = may_be_expired(state, now)
         for primary in page:
             held = by_primary.get(primary)
             if not wanted.has_lease(held) or not wanted.has_place(primary):
                 continue
-            if may_be_expired and held is None and 0 < state.expiration_of(primary) <= now:
+            if has_expired and held is None and 0 < state.expiration_of(primary) <= now:
                 continue
             yield primary
 
@@ -209,7 +206,7 @@ def filled(entry: Entry, blank: dict[str, object] | None) -> Entry:
     return replace(entry, data=blank | entry.data)
 
 
-def _may_be_expired(state: State, now: int) -> bool:
+def may_be_expired(state: State, now: int) -> bool:
     """Whether the timers have something left to remove, or cannot: the store is full, or not ours (timers Y2)."""
     return state.next_expiration is not None and state.next_expiration <= now
 

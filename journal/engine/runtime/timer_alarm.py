@@ -47,6 +47,11 @@ class Wake:
             self.timer_at = date
             self.arm()
 
+    def set_timer(self, date: int) -> None:
+        """The next timer is due at this date."""
+        self.timer_at = date
+        self.arm()
+
     def arm(self) -> None:
         """Have the keeper tick at `timer_at` when there is no call before."""
         if self.timer_at < self._alarm.at:

@@ -241,17 +241,9 @@ class Stored:
         """Up to `limit` due entries with a priority under `below`, taken out of an order; as stored."""
         return order.take(limit, now, self._cursor, self.leases.by_primary, below)
 
-    def take_one(self, now: int, below: int) -> Row | None:
-        """The next due entry with a priority under `below`, taken out of the order; nothing is pending."""
-        item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
-        if item is None:
-            return None
-        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
-        return self.row(*item)
-
-    def take_in(self, order: Order, now: int, below: int) -> Row | None:
-        """The same out of the order of a range."""
-        item = order.take_one(now, self._cursor, self.leases.by_primary, below)
+    def take_one(self, now: int, below: int, order: Order | None = None) -> Row | None:
+        """The next due entry with a priority under `below`, taken out of the order, or out of that of a range; nothing is pending."""
+        item = (self.order if order is None else order).take_one(now, self._cursor, self.leases.by_primary, below)
         if item is None:
             return None
         self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
@@ -282,6 +274,10 @@ class Stored:
         return self.order.due_now(
             now, limit, self._cursor, self.leases.by_primary, partial(self.names_from, b"entries")
         )
+
+    def oldest_due(self, now: int) -> int | None:
+        """When the entry fell due that is due for the longest time, of any priority; nothing is pending."""
+        return self.order.oldest_due(now, self._cursor, self.leases.by_primary)
 
     def home(self, primary: bytes) -> Rows:
         """The generation of an entry that is stored."""

@@ -26,7 +26,7 @@ from journal.core.quoting import shown
 from journal.core.requests.follow import FeedsRequest
 from journal.core.requests.read import ScanRequest, SelectRequest
 from journal.core.requests.request import Role
-from journal.engine.read.burials import Which, walk
+from journal.engine.read.burials import BuriedFilter, walk
 from journal.engine.read.queries import filter_of, owners_from, rows_of
 from journal.engine.read.selection import ROWS, Filter, Selection
 from journal.engine.state.leases import Held
@@ -134,7 +134,7 @@ def _start(after: bytes | None) -> bytes:
 
 
 def _scan_buried(served: Served, given: dict[str, Any], grant: Grant, wanted: Filter) -> Iterator[Item]:
-    which = Which(wanted=wanted)
+    which = BuriedFilter(wanted=wanted)
     is_readable = may_read(grant)
     blank = served.p.generations.blank
     for place, buried in walk(served.p, _after(given)):
@@ -146,7 +146,7 @@ def _scan_buried(served: Served, given: dict[str, Any], grant: Grant, wanted: Fi
 
 def buried(served: Served, given: dict[str, Any], grant: Grant) -> Iterator[Item]:
     """BURIED."""
-    which = Which(given.get("prefix"), given.get("reason"))
+    which = BuriedFilter(given.get("prefix"), given.get("reason"))
     for place, row in walk(served.p, _after(given)):
         if which.has(row):
             wire = buried_to(row)

@@ -1,0 +1,63 @@
+"""What the verbs that read need of a journal's pipeline; the methods are described at `Pipeline` and `VerbSide`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from journal.core.counters import Tally
+from journal.core.log.cursor import Cursor
+from journal.core.settings import Settings
+from journal.engine.generations.generations import Generations
+from journal.engine.log.writer import Log
+from journal.engine.runtime.background import Keeper
+from journal.engine.state.apply import State
+
+
+class ReadPath(Protocol):
+    """For what is read of entries."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def is_writable(self) -> bool: ...
+    @property
+    def lock(self) -> threading.Lock: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def timer_at(self) -> int: ...
+    @property
+    def blank(self) -> dict[str, Any] | None: ...
+    def enter(self) -> int: ...
+    def last_unsettled(self, ats: Iterable[int]) -> int: ...
+    def settle(self, offset: int) -> None: ...
+
+
+class FiguresPath(ReadPath, Protocol):
+    """For statistics."""
+
+    @property
+    def tally(self) -> Tally: ...
+    def figures(self) -> dict[str, Any]: ...
+
+
+class LogPath(ReadPath, Protocol):
+    """For what is read of the log and its generations."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def keeper(self) -> Keeper: ...
+    @property
+    def generations(self) -> Generations: ...
+    @property
+    def log(self) -> Log: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def last_cursor(self) -> Cursor: ...
+    def level_of(self, durability: str | None, default: int) -> int: ...

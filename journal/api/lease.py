@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from journal.api.backend import Leased
+from journal.api.backend import LeaseView
 from journal.core.entry.keys import UserKey
 from journal.core.entry.rows import unpack_data
 from journal.core.times import DateLike, DurationLike
@@ -44,7 +44,7 @@ class Lease:
         "_held", "_holder", "_is_ended", "data", "deadline", "insertion_date", "key", "token", "version",
     )  # fmt: skip
 
-    def __init__(self, holder: Holder, held: Leased, data: bytes, insertion_date: int) -> None:
+    def __init__(self, holder: Holder, held: LeaseView, data: bytes, insertion_date: int) -> None:
         """`data` is packed."""
         self._holder = holder
         self._held = held

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core.quoting import shown
-from journal.core.requests.types import Convert, Kind, refuse
+from journal.core.requests.types import Convert, FieldType, refuse
 from journal.errors import Invalid
 
 
@@ -16,7 +16,7 @@ class Parameter:
     """A parameter of a command."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     is_required: bool = False
     default: Any = None
     """Of the request's field."""
@@ -63,7 +63,7 @@ def read_parameters(command: str, known: Parameters, written: Mapping[str, str])
     return read
 
 
-def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> Kind:
+def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> FieldType:
     """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:
@@ -72,4 +72,4 @@ def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Con
         check_parameters(parameter, fields, value)
 
     meaning = f"a map with the parameters of {name.upper()} except durability"
-    return Kind(name, meaning, check, to_wire=to_wire, from_wire=from_wire)
+    return FieldType(name, meaning, check, to_wire=to_wire, from_wire=from_wire)

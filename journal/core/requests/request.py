@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_tr
 
 from journal.core.quoting import shown
 from journal.core.requests.parameters import Parameter, Parameters, check_parameters, read_parameters
-from journal.core.requests.types import BYTES, COUNT, Kind
+from journal.core.requests.types import BYTES, COUNT, FieldType
 from journal.errors import Invalid
 
 R_co = TypeVar("R_co", covariant=True)
@@ -50,7 +50,7 @@ PRODUCE_OR_CONSUME = PRODUCE | CONSUME
 ADMIN = frozenset({Role.ADMIN})
 
 
-class Retry(StrEnum):
+class RetryRule(StrEnum):
     """Whether a request may be sent again when its answer was lost."""
 
     ALWAYS = "always"
@@ -75,7 +75,7 @@ class Command:
     name: str
     scope: Scope
     roles: frozenset[Role]
-    retry: Retry
+    retry: RetryRule
     parameters: Parameters
     reply: str
     """Of what a reply consists; see journal.net.wire.values."""
@@ -123,6 +123,7 @@ class Command:
         return self.request(**values)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Request(Generic[R_co]):
     """
     A verb with its arguments (T2); R is what it comes to.
@@ -188,11 +189,10 @@ class Request(Generic[R_co]):
         return given
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
 def request(
     name: str,
     roles: frozenset[Role],
-    retry: Retry,
+    retry: RetryRule,
     reply: str,
     *,
     scope: Scope = Scope.JOURNAL,
@@ -211,10 +211,11 @@ def request(
 
     def declare(cls: type[C]) -> type[C]:
         made: Any = cls
-        default_of = vars(cls).get
         own = {
-            field: Parameter(field, kind_of(annotation), (default := default_of(field, MISSING)) is MISSING, default)
-            for field, annotation in cls.__annotations__.items()
+            field: Parameter(field, kind_of(annotation), (default := getattr(cls, field, MISSING)) is MISSING, default)
+            for part in reversed(cls.__mro__)
+            if part is not Request and issubclass(part, Request)
+            for field, annotation in part.__annotations__.items()
         }
         parameters = [*own.values()]
         if in_parts:
@@ -228,10 +229,10 @@ def request(
     return declare
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> FieldType:
     """The type of a field: what its annotation carries."""
     for part in (annotation, *getattr(annotation, "__args__", ())):
         for carried in getattr(part, "__metadata__", ()):
-            if isinstance(carried, Kind):
+            if isinstance(carried, FieldType):
                 return carried
     raise TypeError(f"{annotation} carries no type of the protocol")

@@ -14,7 +14,7 @@ from typing import Any
 from journal.core.arguments import owner_bytes, selectable
 from journal.core.entry.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.entry.rows import Row
-from journal.core.forecast.forecast import Forecast, Tally
+from journal.core.forecast.forecast import Forecast, ForecastTally
 from journal.core.limits import NEVER
 from journal.core.requests.operate import OwnersRequest
 from journal.core.requests.read import (
@@ -155,7 +155,7 @@ def forecast(p: ReadPath, asked: ForecastRequest, caller: Caller) -> Forecast:
     with moment_of(p):
         with p.lock:
             now = p.enter()
-        tally = Tally(
+        tally = ForecastTally(
             now if asked.since is None else asked.since,
             step=STEP if asked.step is None else asked.step,
             horizon=HORIZON if asked.horizon is None else asked.horizon,

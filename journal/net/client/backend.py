@@ -32,7 +32,7 @@ from journal.core.quoting import shown
 from journal.core.requests import consume, follow, operate, produce, read
 from journal.core.requests.control import PingRequest
 from journal.core.requests.load import LoadAbortRequest, LoadBeginRequest, LoadCommitRequest, LoadPartRequest
-from journal.core.requests.request import Request, Retry
+from journal.core.requests.request import Request, RetryRule
 from journal.core.requests.types import U64_MAX
 from journal.core.schema.schema import Schema
 from journal.core.settings import MERGED, Settings, from_map
@@ -65,7 +65,7 @@ _CLAIM_MANY = consume.ClaimManyRequest.command
 _DONE = consume.DoneRequest.command
 _DONE_MANY = consume.DoneManyRequest.command
 _RELEASE = consume.ReleaseRequest.command
-_ONCE = {command: replace(command, retry=Retry.REQUEST) for command in (_PUT, _PUT_MANY)}
+_ONCE = {command: replace(command, retry=RetryRule.REQUEST) for command in (_PUT, _PUT_MANY)}
 """The same commands with a version (Y3)."""
 _TOKEN = COLUMNS["lease"].index("token")
 _ENTRY_OR_NULL = codec_of("entry or null").read

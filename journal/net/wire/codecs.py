@@ -23,7 +23,7 @@ from journal.core.values import Backup, PutResult
 from journal.errors import FrameError, Invalid, JournalError
 from journal.net.wire.values import (
     COLUMNS,
-    LeaseRow,
+    LentRow,
     block_from,
     block_to,
     buried_from,
@@ -52,8 +52,8 @@ from journal.net.wire.values import (
 )
 
 _RESULT = len(COLUMNS["result"])
-_LEASE = len(LeaseRow._fields)
-_DATA, _INSERTED = LeaseRow._fields.index("data"), LeaseRow._fields.index("insertion_date")
+_LEASE = len(LentRow._fields)
+_DATA, _INSERTED = LentRow._fields.index("data"), LentRow._fields.index("insertion_date")
 _DUES = int, type(None)
 _MISSING = object()
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -107,7 +107,7 @@ def lent(value: Any) -> Lent:
     """A lease that was taken."""
     if type(value) is not list or len(value) != _LEASE:
         lease_from(value)  # tells what is wrong with it
-    return _new(LeaseRow, value), value[_DATA], value[_INSERTED]
+    return _new(LentRow, value), value[_DATA], value[_INSERTED]
 
 
 def claimed(value: Any) -> tuple[Lent | None, int | None]:

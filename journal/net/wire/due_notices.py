@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from journal.errors import Busy, Invalid, LineError, NotFound
 from journal.net.wire.auth import Grant
 from journal.net.wire.limits import DATAGRAM_BYTES_MAX
-from journal.net.wire.line import Address, Message, format_line, parse_line
+from journal.net.wire.line import LineAddress, Message, format_line, parse_line
 
 LEASE_MS = 30_000
 GAP_MS = 20
@@ -53,42 +54,21 @@ class Datagram(NamedTuple):
     data: bytes
 
 
+@dataclass(slots=True, eq=False)
 class Listener:
     """A client's registration for datagrams."""
 
-    __slots__ = (
-        "address",
-        "cookie",
-        "grant",
-        "holder",
-        "journals",
-        "number",
-        "sent_at",
-        "sequence",
-        "until",
-        "waiting",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        holder: object,
-        address: tuple[str, int],
-        journals: frozenset[str],
-        grant: Grant,
-        cookie: bytes,
-    ) -> None:
-        self.number = number
-        self.holder = holder
-        self.address = address
-        self.journals = journals
-        self.grant = grant
-        self.cookie = cookie
-        self.until = 0
-        self.sequence = 0
-        self.sent_at: dict[str, int] = {}
-        self.waiting: set[str] = set()
-        """Journals whose news wait for the gap to end (L3)."""
+    number: int
+    holder: object
+    address: tuple[str, int]
+    journals: frozenset[str]
+    grant: Grant
+    cookie: bytes
+    until: int = 0
+    sequence: int = 0
+    sent_at: dict[str, int] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+    """Journals whose news wait for the gap to end (L3)."""
 
     def wants(self, journal: str) -> bool:
         """Whether this is about what it asked for, and may see."""
@@ -254,7 +234,7 @@ class Listeners:
         }
         if next_due is not None:
             parameters["next"] = next_due
-        message = Message("DUE", parameters, sent_from=Address(self._server, journal))
+        message = Message("DUE", parameters, sent_from=LineAddress(self._server, journal))
         self._ready.append(Datagram(listener.address, format_line(message, bytes_max=DATAGRAM_BYTES_MAX)))
 
     # -- what to send -------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[^;\\]*")
 _QUOTED = re.compile(r'[^"\\]*')
 
 
-class Address(NamedTuple):
+class LineAddress(NamedTuple):
     """A server and a service of it; either may be empty."""
 
     server: str = ""
@@ -49,7 +49,7 @@ class Address(NamedTuple):
         return f"{self.server}:{self.service}" if self.server else self.service
 
 
-NOWHERE = Address()
+NOWHERE = LineAddress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Message:
 
     command: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    to: Address = NOWHERE
-    sent_from: Address | None = None
+    to: LineAddress = NOWHERE
+    sent_from: LineAddress | None = None
 
     def __post_init__(self) -> None:
         checked(self.command, COMMAND, "command", "upper-case letters, digits and _")
@@ -78,7 +78,7 @@ def checked(text: Any, pattern: re.Pattern[str], what: str, allowed: str) -> str
 
 
 def _check_address(address: Any, what: str, *, is_whole: bool) -> None:
-    if type(address) is not Address:
+    if type(address) is not LineAddress:
         raise Invalid(f"{what} is {shown(address)}: it must be an Address")
     if address.server and not address.service:
         raise Invalid(f"{what} has the server {shown(address.server)} and no service: give both")
@@ -162,16 +162,16 @@ class _Reading:
             self.pairs(parameters)
         return Message(command, parameters, to, sent_from)
 
-    def sender(self) -> Address:
+    def sender(self) -> LineAddress:
         self.at = 1
         server = self.word(PLACE, "the sender's server")
         self.expect(":", "':' and the sender's service")
         service = self.word(PLACE, "the sender's service")
         self.expect(" ", "a space after the sender")
         self.skip_spaces()
-        return Address(server, service)
+        return LineAddress(server, service)
 
-    def target(self) -> Address:
+    def target(self) -> LineAddress:
         """What stands in front of '/', if there is one before the first space."""
         head = self.text[self.at :].partition(" ")[0]
         if "/" not in head:
@@ -182,7 +182,7 @@ class _Reading:
             self.at += 1
             server, service = first, self.word(PLACE, "a service")
         self.expect("/", "'/' after the service")
-        return Address(server, service)
+        return LineAddress(server, service)
 
     def pairs(self, parameters: dict[str, str]) -> None:
         while self.at < len(self.text):

@@ -39,7 +39,7 @@ T = TypeVar("T")
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
-class LeaseRow(NamedTuple):
+class LentRow(NamedTuple):
     """A lease as it is handed over."""
 
     key: UserKey
@@ -65,7 +65,7 @@ class LeaseRow(NamedTuple):
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "result": ("outcome", "cursor", "version", "process_date", "priority"),
-    "lease": LeaseRow._fields,
+    "lease": LentRow._fields,
     "entry": (
         "key", "data", "priority", "process_date", "insertion_date", "expiration", "status", "timeouts", "owner", "version",
         "start_date",
@@ -147,9 +147,9 @@ def error_from(value: Any) -> JournalError:
     raise FrameError(f"{shown(value)} is no error: it has code, message and fields")
 
 
-def lease_from(value: Any) -> LeaseRow:
+def lease_from(value: Any) -> LentRow:
     """A lease from the wire."""
-    return _new(LeaseRow, _columns("lease", value))
+    return _new(LentRow, _columns("lease", value))
 
 
 def lease_to(held: Any, data: bytes, insertion: int) -> list[Any]:

@@ -35,7 +35,7 @@ def test_what_a_store_answers_comes_back(store: journal.Store) -> None:
         assert v.entry_from(carried(columns(entry))) == entry
     lease = pages.claim(consumer="c")
     assert lease is not None
-    row = v.LeaseRow(*(getattr(lease, name) if name != "data" else b"\xc4\x01x" for name in v.LeaseRow._fields))
+    row = v.LentRow(*(getattr(lease, name) if name != "data" else b"\xc4\x01x" for name in v.LentRow._fields))
     assert v.lease_from(carried(list(row))) == row
     lease.bury("unreadable")
     (buried,) = pages.buried()

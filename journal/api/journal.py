@@ -317,7 +317,10 @@ class Journal(Log[JournalBackend]):
         if consumer != self._consumer:
             self._consumer = consumer_name(consumer)
         lent = self._claim(consumer, None if lease is None else lease_ms(lease), durability, buckets)
-        return None if lent is None else Lease(self, *lent)
+        if lent is None:
+            return None
+        held, data, inserted = lent
+        return Lease(self, held, data, inserted)
 
     def claim_many(
         self,
@@ -338,7 +341,8 @@ class Journal(Log[JournalBackend]):
         _check_buckets(buckets)
         consumer_name(consumer)
         duration = None if lease is None else lease_ms(lease)
-        return [Lease(self, *lent) for lent in self._backend.claim_many(n, consumer, duration, durability, buckets)]
+        lent = self._backend.claim_many(n, consumer, duration, durability, buckets)
+        return [Lease(self, held, data, inserted) for held, data, inserted in lent]
 
     def claim_key(
         self,

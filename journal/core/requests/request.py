@@ -13,7 +13,9 @@ protocol sends, what a daemon checks, its dispatch, the documentation of the pro
 
 T1  A class says all that a backend, a client and a daemon must agree on: fields with their types and defaults, role, retry, reply, how
     long it may take. What the verb does is said by its method of journal.api.
-T2  A request is checked when it exists: its fields have the values of their types (`of`, `from_wire`).
+T2  A request is checked when it exists: its fields have the values of their types (`of`, `from_wire`), and what concerns several of
+    them, or what an embedded caller may say and the verb refuses, is checked as it is made (`__post_init__`). So a program, a client
+    and a client that sends what it likes are refused alike.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from functools import partial
 
 from journal.core.arguments import name_text
 from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
-from journal.core.loads.session import part_names
 from journal.core.requests.load import LoadCommitRequest
 from journal.core.schema.schema import Schema
 from journal.core.values import Loaded
@@ -73,7 +72,6 @@ class Loads:
     def commit(self, asked: LoadCommitRequest, caller: Caller) -> Loaded:
         """Load the parts of these names as one change, and forget the load."""
         staging, name = self._staged(), self._p.name
-        part_names(asked.parts)  # no part counts twice
         options = options_of(self._p, asked)
         known = staging.committed(name, asked.load)
         if known is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.core.arguments import BURIED, selectable
+from journal.core.arguments import BURIED
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey, key_bytes
 from journal.core.entry.rows import Row
 from journal.core.limits import LIST_MAX
@@ -76,9 +76,7 @@ def get_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def select(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """SELECT."""
     asked: Any = SelectRequest.command.from_wire(given)
-    wanted = filter_of(served.p, asked)
-    selectable(wanted.status)
-    return _page(served, given, grant, wanted, LIMIT)
+    return _page(served, given, grant, filter_of(served.p, asked), LIMIT)
 
 
 def scan(served: Served, given: dict[str, Any], grant: Grant) -> Any:

@@ -10,6 +10,7 @@ K1  Every call is whole: the shield is up while it runs (journal.shield).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -49,7 +50,7 @@ from journal.engine.work.claim import Claims, Taken
 from journal.engine.work.finish import Finishes
 from journal.engine.work.move_delete import change_many, change_one, deleting, moving
 from journal.engine.work.put import Puts
-from journal.engine.work.put_many import creating, put_many
+from journal.engine.work.put_many import creating, put_many, put_together
 from journal.engine.work.timers import Timers
 from journal.engine.work.worker import EngineTurns
 from journal.errors import Invalid, JournalError
@@ -128,6 +129,7 @@ class EngineJournal(EngineLog):
         self.reads = Reads(pipeline)
         self.peers = Peers() if peers is None else peers
         self.timers = Timers(pipeline)
+        pipeline.wire(self.timers.tick, partial(put_together, pipeline))
         # The hot verbs are called without a step in between.
         self.put = self.puts.usual
         self.claim = self.claims.one
@@ -153,15 +155,8 @@ class EngineJournal(EngineLog):
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
-        p = self.p
-        with p.lock:
-            p.settings = settings
-            if not settings.merged:
-                p.log.limit(segment_bytes=settings.segment_bytes_max)
-                p.checkpoints.look_at_settings()
-            p.generations.schedule()
-            p.look_at_settings()
-            p.retention.hold()
+        with self.p.lock:
+            self.p.use_settings(settings)
 
     def now(self) -> int:
         """The engine's time."""

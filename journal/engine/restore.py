@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from journal.core.settings import MERGED
 from journal.core.values import Backup
 from journal.engine.backups import manifest as manifests
 from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
@@ -116,12 +117,12 @@ def _go_on(made: Path, jump: int, clock: object | None) -> None:
         for name in store.alone():
             _rotate(store, name, jump)
         if store.has_merged():
-            _rotate(store, None, jump)
+            _rotate(store, MERGED, jump)
 
 
-def _rotate(store: EngineStore, name: str | None, jump: int) -> None:
-    p = store.merged({}).p if name is None else store.journal(name, {}).p
+def _rotate(store: EngineStore, name: str, jump: int) -> None:
+    p = store.own(name)
     if p.order + jump + JUMP >= LIMIT:
         raise Invalid(f"journal {p.name} has come to generation {p.order}: it was restored too often")
-    p.generations.used = p.order + jump
-    store._keeper.call(p.generations.rotate)
+    generations = p.generations
+    store.keeper.call(lambda: generations.rotate_beyond(p.order + jump))

@@ -93,7 +93,7 @@ def drop_log_too_soon() -> None:
 
         return passed
 
-    replace("journal.engine.log.writer:Log.passed", make)
+    replace("journal.engine.log.writer:LogWriter.passed", make)
 
 
 def compact_unsynced() -> None:
@@ -126,7 +126,7 @@ def compact_others_first() -> None:
 
         return replaced
 
-    replace("journal.engine.log.compaction:Compaction._replace", make)
+    replace("journal.engine.generations.compaction:Compaction._replace", make)
 
 
 def trust_torn_records() -> None:

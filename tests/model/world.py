@@ -100,7 +100,7 @@ class World(RuleBasedStateMachine):
             turn = threading.Event()
             self.pages._backend.p.keeper.after(0, turn.set)
             assert turn.wait(HANG_S)
-            is_busy = generations.carrying.is_busy
+            is_busy = generations.migration.is_busy
         generations.disposal.close()
 
     def undisturbed(self, look: Callable[[], None]) -> None:

@@ -42,7 +42,7 @@ from journal.errors import Busy, Invalid, StorageError, StoreDamaged, StoreFull
 from journal.shield import give_way
 
 if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+    from journal.engine.own_pipeline import OwnPipeline
     from journal.engine.store import EngineStore
 
 log = logging.getLogger("journal.backups")
@@ -108,7 +108,7 @@ class _Making:
         self._older = [path for _, path in older]
         self._path = dest / f"backup-{older[-1][0] + 1 if older else 1:06d}"
         self._new = self._path.with_name(self._path.name + NEW)
-        self._before = self._last(store._catalog.identity)
+        self._before = self._last(store.catalog.identity)
 
     def _last(self, identity: str) -> Manifest | None:
         """The manifest of the last backup there, which must be of this store."""
@@ -162,13 +162,10 @@ class _Making:
     def _begin(self, stack: ExitStack) -> tuple[list[_Copy], Manifest]:
         """What is to be copied, pinned until the stack ends (B1, B2)."""
         store = self._store
-        with store._lock:
-            pipelines = [store.journal(name, {}).p for name in store.alone()]
-            if store.has_merged():
-                pipelines.append(store.merged({}).p)
-            return store._keeper.call(lambda: self._begin_all(pipelines, stack))
+        with store.still() as pipelines:
+            return store.keeper.call(lambda: self._begin_all(pipelines, stack))
 
-    def _begin_all(self, pipelines: list[Pipeline], stack: ExitStack) -> tuple[list[_Copy], Manifest]:
+    def _begin_all(self, pipelines: list[OwnPipeline], stack: ExitStack) -> tuple[list[_Copy], Manifest]:
         """On the keeper."""
         store = self._store
         copies: list[_Copy] = []
@@ -179,8 +176,8 @@ class _Making:
             stack.callback(pinned.end)
             digests[p.name] = {}
             copies += [copy._replace(path=f"{p.name}/{copy.path}") for copy in pinned.begin()]
-            cursors[p.name] = str(cursor_of(base_of(p.order) + p.checkpoints.applied.offset - 1))
-        file = store._catalog.file
+            cursors[p.name] = str(cursor_of(base_of(p.order) + pinned.applied.offset - 1))
+        file = store.catalog.file
         txn = file.begin()
         stack.callback(txn.abort)
         write = partial(_write_lmdb, file, txn)
@@ -190,7 +187,7 @@ class _Making:
             write = partial(copy_bytes, tokens)
             copies.append(_Copy(TOKENS, os.stat(tokens).st_size, [], write, lambda path: None))
         manifest = Manifest(
-            store._catalog.identity, str(store.path), store.time.now(), store._catalog.opening, cursors, digests, {}
+            store.catalog.identity, str(store.path), store.time.now(), store.catalog.opening, cursors, digests, {}
         )
         return copies, manifest
 
@@ -254,27 +251,32 @@ class _Making:
 class _Pinned:
     """A journal that is being copied, or what merged journals share. Begun on the keeper, ended on any thread."""
 
-    def __init__(self, p: Pipeline) -> None:
+    def __init__(self, p: OwnPipeline) -> None:
         self._p = p
         self._readers: list[_Reader] = []
-        p.generations.snapshots.begin()
+        self._log, self._generations, self._retention = p.log, p.generations, p.retention
+        self._consumers, self._checkpoints = p.consumers, p.checkpoints
+        p.snapshots.begin()
         with p.lock:
-            p.generations.pins += 1
-            self._pin = min(p.log.keep_from, p.log.base + p.log.first)
-            p.retention.pins.append(self._pin)
-            p.retention.hold()
+            p.pin_rows()
+            self._pin = self._retention.pin()
+
+    @property
+    def applied(self) -> Place:
+        """What the copied rows have applied of the log."""
+        return self._checkpoints.applied
 
     def begin(self) -> list[_Copy]:
         """Make a checkpoint; what there is to copy, with paths below the journal's."""
-        p = self._p
-        with p.consumers.lock:
-            consumers = [each.kept() for each in p.consumers.known.values()]  # B3
+        p, log = self._p, self._log
+        with self._consumers.lock:
+            consumers = [each.kept() for each in self._consumers.known.values()]  # B3
         with p.lock:
             p.enter()
-        p.checkpoints.run()
+        p.checkpoint()
         self._readers = [_Reader(rows) for rows in p.rows_now()]
         with p.lock:
-            applied, now = p.checkpoints.applied, p.time.now()
+            applied, now = self.applied, p.time.now()
         copies = [
             _Copy(
                 f"{reader.order:06d}/rows.mdb", reader.used_bytes, _source(reader.file.path, reader.file.applied_at()), reader.write_to,
@@ -282,12 +284,12 @@ class _Pinned:
             )
             for reader in self._readers
         ]  # fmt: skip
-        for kept in p.generations.kept:
+        for kept in self._generations.kept:
             if kept.last is not None and kept.has_log:
                 copies += _segments(p.directory(kept.order) / "log", 0, Place(kept.last + 1, NEVER, 0))
-        copies += _segments(p.log.directory, self._pin - p.log.base, applied)
+        copies += _segments(log.directory, self._pin - log.base, applied)
         if consumers:
-            write = partial(_write_offsets, p.name.encode(), consumers, now)
+            write = partial(_write_offsets, log.namespace, consumers, now)
             copies.append(_Copy(f"offsets/{0:020d}.log", 0, [], write, lambda path: None))
         return copies
 
@@ -297,11 +299,9 @@ class _Pinned:
         for reader in self._readers:
             reader.end()
         with p.lock:
-            p.generations.pins -= 1
-            p.retention.pins.remove(self._pin)
-            p.retention.hold()
-            p.checkpoints.free_soon()
-        p.generations.snapshots.end()
+            p.unpin_rows()
+            self._retention.unpin(self._pin)
+        p.snapshots.end()
 
 
 def _source(path: Path, *content: int) -> list[int]:

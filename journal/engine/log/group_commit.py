@@ -33,7 +33,7 @@ from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from journal.core.histogram import Histogram
-from journal.engine.log.writer import Log
+from journal.engine.log.writer import LogWriter
 from journal.errors import StorageError, StoreFailed, StoreFull
 from journal.threads import begin
 
@@ -86,7 +86,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        log: Log,
+        log: LogWriter,
         lock: threading.Lock,
         name: str,
         put_together: Callable[[list[Any]], list[Any]],
@@ -144,10 +144,6 @@ class GroupCommit:
             raise request.error
         result: R = request.result
         return result
-
-    def use(self, log: Log) -> None:
-        """Go on with another log; all of the last one is durable, and `io` and the lock are held."""
-        self._log = log
 
     def sync_now(self) -> None:
         """Make all that was appended durable."""

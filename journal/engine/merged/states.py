@@ -29,13 +29,13 @@ OWN = b"_merged"
 class Namespaces(State):
     """The rows of all journals that share them, and the states of those that are in use. Under the lock."""
 
-    def __init__(self, generations: list[Rows]) -> None:
+    def __init__(self, generations: list[Rows], used: Container[bytes] = ()) -> None:
+        """`used`: whose states are kept in memory after a checkpoint, although nothing happens to them."""
         self.epoch = 0
         """Raised when states must look at the transactions again (M3)."""
         self.states: dict[bytes, State] = {}
         self.touched: dict[bytes, State] = {}
-        self.used: Container[bytes] = ()
-        """Whose states are kept in memory after a checkpoint, although nothing happens to them."""
+        self._used = used
         self._epochs: dict[bytes, int] = {}
         super().__init__(generations)
 
@@ -119,7 +119,7 @@ class Namespaces(State):
     def keep(self, order: int, applied: Place, now: int) -> None:
         """Write what a checkpoint commits besides the rows, and unload the states that are not in use."""
         super().keep(order, applied, now)
-        for name in [name for name in self.states if name not in self.used]:
+        for name in [name for name in self.states if name not in self._used]:
             del self.states[name], self._epochs[name]
 
     def rebuild_order(self) -> None:

@@ -32,7 +32,7 @@ def rotate(p: Pipeline, asked: RotateRequest, caller: Caller) -> Generation:
     """Begin a new generation now; the active one."""
     p.level_of(None, p.level)
     while not p.keeper.call(p.generations.rotate_if_place):
-        sleep(p.generations.carrying.pause_s())  # the keeper serves other callers in between
+        sleep(p.generations.pause_s())  # the keeper serves other callers in between
     with p.lock:
         p.enter()
         return p.generations.newest()

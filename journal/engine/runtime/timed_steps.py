@@ -5,10 +5,10 @@ How large a step of timed work is, how long the lock is free between two, and al
 from __future__ import annotations
 
 from time import sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+from journal.engine.runtime.host import Host
+from journal.engine.runtime.wakeups import Due
 
 STEP = 64
 """Leases and entries of one step: 1 to 2 ms under the lock (20 to 30 µs each), about as long as a checkpoint holds it."""
@@ -22,7 +22,16 @@ PAUSE_S = 0.0005
 """Between two steps: a lock that is free for less is taken by the thread that had it, before another has woken up."""
 
 
-def catch_up(p: Pipeline) -> None:
+class TimedHost(Host, Protocol):
+    """A journal that has timers."""
+
+    due: Due
+    timer_at: int
+
+    def enter(self) -> int: ...
+
+
+def catch_up(p: TimedHost) -> None:
     """Do all timed work that is due by now, with the lock free between steps; not under the lock."""
     until: int | None = None
     while True:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgpack
 
@@ -30,16 +30,17 @@ from journal.core.log.cursor import cursor_of
 from journal.core.schema.schema import Schema
 from journal.engine.files.lmdb import digest_of, write_copy
 from journal.engine.files.posix import open_file, storage_error
-from journal.engine.runtime.timed_steps import catch_up
+from journal.engine.runtime.background import Keeper
+from journal.engine.runtime.clock import EngineTime
+from journal.engine.runtime.host import Host
+from journal.engine.runtime.timed_steps import TimedHost, catch_up
 from journal.engine.snapshots.directories import Room
 from journal.engine.snapshots.reader import Copied, is_there, note
 from journal.engine.snapshots.snapshot import Snapshot
 from journal.engine.state import commit_parts
+from journal.engine.state.file import Rows
+from journal.engine.state.reader import Stored
 from journal.errors import StorageError, StoreClosed, StoreFull
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
-    from journal.engine.state.file import Rows
 
 LOOK_S = 10.0
 """So long a look tries to begin transactions of one change (readonly)."""
@@ -92,7 +93,39 @@ class Snapshots:
             shot.close()
 
 
-def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
+class HasSchemas(Protocol):
+    """The generations of a journal."""
+
+    def union(self) -> Schema | None: ...
+
+
+class CopiedHost(Host, Protocol):
+    """A journal whose rows are copied."""
+
+    keeper: Keeper
+    time: EngineTime
+
+    def checkpoint(self) -> None: ...
+    def rows_now(self) -> list[Rows]: ...
+    def pin_rows(self) -> None: ...
+    def unpin_rows(self) -> None: ...
+
+
+class SnapshotHost(CopiedHost, TimedHost, Protocol):
+    """A journal that snapshots are taken of."""
+
+    top: Path
+    is_writable: bool
+    snapshots: Snapshots
+
+    @property
+    def state(self) -> Stored: ...
+    @property
+    def generations(self) -> HasSchemas: ...
+    def wipes(self) -> bool: ...
+
+
+def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
     """
     A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner.
 
@@ -100,8 +133,8 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[
     """
     if p.trouble is not None:
         raise p.trouble
-    room = Room.make(p.top.parent, directory, wipe=_wipes(p))
-    snapshots = p.generations.snapshots
+    room = Room.make(p.top.parent, directory, wipe=p.wipes())
+    snapshots = p.snapshots
     try:
         begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
         try:
@@ -135,43 +168,37 @@ def _check_room(path: Path, needed: int) -> None:
         )
 
 
-def _wipes(p: Pipeline) -> bool:
-    """Whether files are overwritten before they go; for merged journals it is what they share that says so."""
-    shared: Pipeline = getattr(p, "shared", p)
-    return shared.settings.wipe
-
-
 class _Begun:
     """Transactions over all generations, of one change. Begun under the lock, ended on any thread."""
 
-    def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
+    def __init__(self, p: SnapshotHost, readers: list[_Reader], schema: Schema | None) -> None:
         self._p = p
         self.readers = readers
         self.schema = schema
         self.taken = p.time.now()
         self.cursor = cursor_of(readers[-1].file.applied_at() - 1)
-        p.generations.snapshots.begin()
-        p.generations.pins += 1
+        p.snapshots.begin()
+        p.pin_rows()
 
     def end(self) -> None:
         for reader in self.readers:
             reader.end()
         p = self._p
         with p.lock:
-            p.generations.pins -= 1
-        p.generations.snapshots.end()
+            p.unpin_rows()
+        p.snapshots.end()
 
 
-def _begin(p: Pipeline) -> _Begun:
+def _begin(p: SnapshotHost) -> _Begun:
     """The owner's; on the keeper."""
     catch_up(p)  # what has expired goes first, and leases that are over end
-    p.checkpoints.run()
+    p.checkpoint()
     readers = [_Reader(rows) for rows in p.rows_now()]
     with p.lock:
         return _begun(p, readers)
 
 
-def _begun(p: Pipeline, readers: list[_Reader]) -> _Begun:
+def _begun(p: SnapshotHost, readers: list[_Reader]) -> _Begun:
     """Under the lock. The store may be closing: then no transaction is left."""
     try:
         return _Begun(p, readers, p.generations.union())
@@ -181,7 +208,7 @@ def _begun(p: Pipeline, readers: list[_Reader]) -> _Begun:
         raise
 
 
-def _begin_look(p: Pipeline) -> _Begun:
+def _begin_look(p: SnapshotHost) -> _Begun:
     """Those of a look (H1)."""
     deadline = monotonic() + LOOK_S
     pause = threading.Event()

@@ -31,7 +31,7 @@ from journal.engine.log.reader import Place, segment_path
 from journal.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from journal.engine.log.writer import Log
+    from journal.engine.log.writer import LogWriter
     from journal.engine.state.file import Rows
 
 NAME = b"parts"
@@ -74,7 +74,7 @@ def file_of(rows: Rows) -> File:
     return File(rows.order, rows.file.path, lambda name: txn.get(name, db=meta))
 
 
-def tail_of(log: Log) -> bytes:
+def tail_of(log: LogWriter) -> bytes:
     """The last bytes of the last record in the open segment, which are its checksum; all is in the OS."""
     return os.pread(log.fd, TAIL_BYTES, log.position - TAIL_BYTES) if log.position else b""
 

@@ -54,7 +54,10 @@ FEW = 8
 
 
 class Stored:
-    """The rows, leases and order of one generation. Under the journal's lock."""
+    """The rows, leases and order of a journal. Under its lock, and after `use`."""
+
+    active: Rows
+    taken_from: Rows  # the home of what `take_one` gave last
 
     def __init__(
         self,
@@ -71,8 +74,7 @@ class Stored:
         self.order = Order(is_small=finished is not None)
         self.leases = Leases()
         self.next_expiration: int | None = None
-        self.collisions = 0
-        """How many keys have an ordinal above 0: while none has, a key is looked up with one get."""
+        self.collisions = 0  # how many keys have an ordinal above 0: while none has, a key is looked up with one get
         self.time = 0
         """The timestamp of the last record that was applied before the last checkpoint."""
         self.pending: dict[bytes, tuple[Row, bytes]] = {}
@@ -82,19 +84,17 @@ class Stored:
         self.steps = Steps() if steps is None else steps
         self._has_own_finished = finished is None
         self.once = Once()
-        self.is_paused = False
-        """Whether nothing is handed out (flags G1)."""
+        self.is_paused = False  # whether nothing is handed out (flags G1)
         self.generations = generations
-        self.use(generations)
-        self.taken_from = self.active
-        """The home of what `take_one` gave last."""
+        if generations:
+            self.use(generations)
 
     def use(self, generations: list[Rows] | None = None) -> None:
         """Work with these generations, oldest first, and with the transactions that are open now."""
         before = self.generations
         if generations is not None:
             self.generations = generations
-            self.active = generations[-1]
+            self.active = self.taken_from = generations[-1]
             self.older = generations[:-1]
         active = self.active
         for rows in self.generations:

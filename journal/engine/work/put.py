@@ -27,7 +27,7 @@ from journal.engine.log.durability import FULL
 from journal.engine.log.group_commit import Kind
 from journal.engine.pipeline import Pipeline
 from journal.engine.work.lookup import find
-from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, counts_of, creating, put_together
+from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, counts_of, creating
 from journal.errors import Refused
 from journal.shield import SHIELD, shield_down, shield_up
 
@@ -43,7 +43,6 @@ class Puts:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._p = pipeline
-        pipeline.put_together = partial(put_together, pipeline)
 
     def usual(self, key: str, data: Any, priority: int, durability: str | None, caller: Caller = LOCAL) -> PutResult:
         """A put of a short text key without options, without a call for each step; `benchmarks/hot_path.py` has the figure."""

@@ -37,7 +37,6 @@ class Timers:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        pipeline.tick = self.tick
 
     def tick(self, now: int) -> int:
         """Do one step of what is due (Y2) and set when the next one is; how many leases and entries it took. Under the lock."""

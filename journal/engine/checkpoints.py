@@ -68,19 +68,9 @@ class Checkpoints:
     """The checkpoints of one journal. `pressed` and `look_at_map` under its lock, `run` on the keeper without it."""
 
     def __init__(
-        self,
-        host: CheckpointedHost,
-        log: LogWriter,
-        state: State,
-        clock: ClockOffset,
-        *,
-        commit: GroupCommit,
-        keeper: Keeper,
-        generations: Generations,
-        retention: Retention,
-        compaction: Compaction,
-        map_bytes: int,
-    ) -> None:
+        self, host: CheckpointedHost, log: LogWriter, state: State, clock: ClockOffset, *, commit: GroupCommit, keeper: Keeper,
+        generations: Generations, retention: Retention, compaction: Compaction, map_bytes: int,
+    ) -> None:  # fmt: skip
         self.count = 0
         self.changes = 0
         """Since the last one."""

@@ -59,23 +59,10 @@ class OwnPipeline(Pipeline):
     kind_of_generations: type[Generations] = Generations
 
     def __init__(
-        self,
-        top: Path,
-        name: str,
-        settings: Settings,
-        *,
-        kept: list[GenerationRecord],
-        keeper: Keeper,
-        time: EngineTime,
-        next_token: int,
-        level: int,
-        claim_level: int,
-        sync_s: float,
-        map_bytes: int,
-        record: Callable[[list[GenerationRecord]], None],
-        lock: threading.Lock | None = None,
-        is_writable: bool = True,
-    ) -> None:
+        self, top: Path, name: str, settings: Settings, *, kept: list[GenerationRecord], keeper: Keeper, time: EngineTime,
+        next_token: int, level: int, claim_level: int, sync_s: float, map_bytes: int,
+        record: Callable[[list[GenerationRecord]], None], lock: threading.Lock | None = None, is_writable: bool = True,
+    ) -> None:  # fmt: skip
         """`record` writes the list of generations to the catalog, durable on return."""
         order, lock, followers = kept[-1].order, lock or threading.Lock(), Followers()
         writer = LogWriter(
@@ -333,15 +320,9 @@ class OwnPipeline(Pipeline):
         return now
 
     def append(
-        self,
-        effect: Effect | Packed,
-        count: int,
-        now: int,
-        level: int,
-        *,
-        is_essential: bool = False,
+        self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False,
         encode: Encoder | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """The first half of `write`: the caller applies the effect and says `applied`, or `misapplied`."""
         checkpoints = self.checkpoints
         if checkpoints.changes >= checkpoints.changes_room and not is_essential:

@@ -93,22 +93,9 @@ class Pipeline:
     unpin_rows: Callable[[], None]
 
     def __init__(
-        self,
-        top: Path,
-        name: str,
-        settings: Settings,
-        *,
-        lock: threading.Lock,
-        log: LogWriter,
-        followers: Followers,
-        commit: GroupCommit,
-        snapshots: Snapshots,
-        keeper: Keeper,
-        time: EngineTime,
-        level: int,
-        claim_level: int,
-        is_writable: bool,
-    ) -> None:
+        self, top: Path, name: str, settings: Settings, *, lock: threading.Lock, log: LogWriter, followers: Followers,
+        commit: GroupCommit, snapshots: Snapshots, keeper: Keeper, time: EngineTime, level: int, claim_level: int, is_writable: bool,
+    ) -> None:  # fmt: skip
         self.name, self.top, self.settings = name, top, settings
         self.lock, self.log, self.followers, self.commit = lock, log, followers, commit
         self.snapshots, self.time, self.keeper = snapshots, time, keeper
@@ -159,15 +146,8 @@ class Pipeline:
         self.is_broken = False
 
     def write(
-        self,
-        effect: Effect,
-        count: int,
-        now: int,
-        level: int,
-        apply: Callable[[int], None],
-        *,
-        is_essential: bool = False,
-    ) -> int:
+        self, effect: Effect, count: int, now: int, level: int, apply: Callable[[int], None], *, is_essential: bool = False
+    ) -> int:  # fmt: skip
         """Append the record of an effect, then apply it; its first offset (P1)."""
         offset = self.append(effect, count, now, level, is_essential=is_essential)
         try:
@@ -272,6 +252,16 @@ class Pipeline:
     def checkpoint(self) -> None:
         """Make a checkpoint, and look after what one leaves behind. On the keeper."""
         self.checkpoints.run()
+
+    def begin_copy(self) -> None:
+        """Files are copied: no rows are given up, and the journal is not closed, until `end_copy`. Under the lock."""
+        self.snapshots.begin()
+        self.pin_rows()
+
+    def end_copy(self) -> None:
+        """Under the lock."""
+        self.unpin_rows()
+        self.snapshots.end()
 
     def wipes(self) -> bool:
         """Whether files are overwritten before they go."""

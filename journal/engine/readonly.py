@@ -43,17 +43,9 @@ class Look(OwnPipeline):
     """Reads the rows of a journal's generations as they were committed last."""
 
     def __init__(
-        self,
-        top: Path,
-        name: str,
-        settings: Settings,
-        *,
-        keeper: Keeper,
-        time: EngineTime,
-        generations: Callable[[], list[GenerationRecord]],
-        was_closed: Callable[[], bool],
-        **options: Any,
-    ) -> None:
+        self, top: Path, name: str, settings: Settings, *, keeper: Keeper, time: EngineTime,
+        generations: Callable[[], list[GenerationRecord]], was_closed: Callable[[], bool], **options: Any,
+    ) -> None:  # fmt: skip
         """`generations` and `was_closed` look into the catalog, on the keeper."""
         lock = cast(threading.Lock, threading.RLock())  # taken again within a moment (S2)
         super().__init__(
@@ -193,15 +185,8 @@ class Look(OwnPipeline):
         raise _refusal()
 
     def write(
-        self,
-        effect: Effect,
-        count: int,
-        now: int,
-        level: int,
-        apply: Callable[[int], None],
-        *,
-        is_essential: bool = False,
-    ) -> int:
+        self, effect: Effect, count: int, now: int, level: int, apply: Callable[[int], None], *, is_essential: bool = False
+    ) -> int:  # fmt: skip
         """Refused."""
         raise _refusal()
 

@@ -256,9 +256,8 @@ class _Pinned:
         self._readers: list[_Reader] = []
         self._log, self._generations, self._retention = p.log, p.generations, p.retention
         self._consumers, self._checkpoints = p.consumers, p.checkpoints
-        p.snapshots.begin()
         with p.lock:
-            p.pin_rows()
+            p.begin_copy()
             self._pin = self._retention.pin()
 
     @property
@@ -299,9 +298,8 @@ class _Pinned:
         for reader in self._readers:
             reader.end()
         with p.lock:
-            p.unpin_rows()
+            p.end_copy()
             self._retention.unpin(self._pin)
-        p.snapshots.end()
 
 
 def _source(path: Path, *content: int) -> list[int]:

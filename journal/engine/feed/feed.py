@@ -55,16 +55,9 @@ class EngineFeed:
     """Events, iterated or polled; a context manager that closes itself. Made by `Journal.feed`."""
 
     def __init__(
-        self,
-        p: CopiedJournal,
-        consumers: Consumers,
-        consumer: FeedConsumer | None,
-        after: Cursor,
-        *,
-        is_live: bool,
-        unacked_max: int,
-        is_waiting: bool,
-    ) -> None:
+        self, p: CopiedJournal, consumers: Consumers, consumer: FeedConsumer | None, after: Cursor, *, is_live: bool,
+        unacked_max: int, is_waiting: bool,
+    ) -> None:  # fmt: skip
         self._p = p
         self._followers = p.followers
         self._directory = consumers.directory

@@ -86,15 +86,9 @@ class Compaction:
     """The compaction of one journal. On the keeper, but for `now`."""
 
     def __init__(
-        self,
-        host: CompactingHost,
-        log: LogWriter,
-        retention: Retention,
-        generations: Generations,
-        *,
-        commit: GroupCommit,
-        keeper: Keeper,
-    ) -> None:
+        self, host: CompactingHost, log: LogWriter, retention: Retention, generations: Generations, *,
+        commit: GroupCommit, keeper: Keeper,
+    ) -> None:  # fmt: skip
         self.passes = self.records_removed = self.bytes_saved = 0
         self._host, self._log, self._commit, self._keeper = host, log, commit, keeper
         self._retention, self._generations = retention, generations

@@ -60,19 +60,9 @@ class Generations:
     """The order before which no change is this journal's, where generations are shared."""
 
     def __init__(
-        self,
-        host: RotatedHost,
-        kept: list[GenerationRecord],
-        log: LogWriter,
-        state: State,
-        consumers: LogConsumers,
-        *,
-        commit: GroupCommit,
-        keeper: Keeper,
-        time: EngineTime,
-        map_bytes: int,
-        record: Callable[[list[GenerationRecord]], None],
-    ) -> None:
+        self, host: RotatedHost, kept: list[GenerationRecord], log: LogWriter, state: State, consumers: LogConsumers, *,
+        commit: GroupCommit, keeper: Keeper, time: EngineTime, map_bytes: int, record: Callable[[list[GenerationRecord]], None],
+    ) -> None:  # fmt: skip
         """`record` writes the list to the catalog, durable on return."""
         self.kept = kept
         self.rotate_at = NEVER

@@ -67,17 +67,9 @@ class Retention:
     """The retention of one journal. On the keeper."""
 
     def __init__(
-        self,
-        host: RetentionHost,
-        log: LogWriter,
-        state: State,
-        consumers: LogConsumers,
-        generations: Generations,
-        *,
-        commit: GroupCommit,
-        keeper: Keeper,
-        time: EngineTime,
-    ) -> None:
+        self, host: RetentionHost, log: LogWriter, state: State, consumers: LogConsumers, generations: Generations, *,
+        commit: GroupCommit, keeper: Keeper, time: EngineTime,
+    ) -> None:  # fmt: skip
         self.floor = 0
         """Places before this are kept for no consumer."""
         self._host, self._log, self._state = host, log, state

@@ -67,13 +67,9 @@ class LogWriter:
     """The log of a journal's active generation; it goes on in the next one (`move_to`)."""
 
     def __init__(
-        self,
-        directory: Path,
-        namespace: bytes,
-        segment_bytes_max: int,
-        base: int = 0,
+        self, directory: Path, namespace: bytes, segment_bytes_max: int, base: int = 0,
         remove: Callable[[Path], None] = _unlink,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`remove` removes a file of records that are no longer needed; it may overwrite them first."""
         self.directory = directory
         self.namespace = namespace
@@ -156,15 +152,9 @@ class LogWriter:
     # -- appending --------------------------------------------------------------------------------------------------
 
     def append(
-        self,
-        effect: Effect | Packed,
-        count: int,
-        now: int,
-        is_essential: bool,
-        is_lazy: bool,
-        is_awaited: bool,
+        self, effect: Effect | Packed, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool,
         encode: Encoder | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """
         Write a record and return its first offset. A refusal changes nothing (W1).
 

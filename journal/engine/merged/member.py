@@ -94,12 +94,9 @@ class MemberGenerations:
     rotate_at = NEVER
 
     def __init__(
-        self,
-        member: Pipeline,
-        shared: MergedGenerations,
-        steps: list[GenerationRecord],
+        self, member: Pipeline, shared: MergedGenerations, steps: list[GenerationRecord],
         record: Callable[[list[GenerationRecord]], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`record` writes the steps to the catalog, durable on return."""
         self._p, self._log = member, member.log
         self._shared, self._record = shared, record

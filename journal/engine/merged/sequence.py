@@ -168,13 +168,9 @@ class Member(Pipeline):
     only: bytes
 
     def __init__(
-        self,
-        shared: Merging,
-        name: str,
-        settings: Settings,
-        steps: list[GenerationRecord],
+        self, shared: Merging, name: str, settings: Settings, steps: list[GenerationRecord],
         record: Callable[[list[GenerationRecord]], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`record` writes the steps of the schema to the catalog, durable on return."""
         super().__init__(
             shared.top, name, settings, lock=shared.lock, log=shared.log, followers=shared.followers, commit=shared.commit,
@@ -277,15 +273,9 @@ class Member(Pipeline):
         return now
 
     def append(
-        self,
-        effect: Effect | Packed,
-        count: int,
-        now: int,
-        level: int,
-        *,
-        is_essential: bool = False,
+        self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False,
         encode: Encoder | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Append a record of this member (G2)."""
         shared = self.shared
         if not self.is_writable:

@@ -5,7 +5,7 @@ How large a step of timed work is, how long the lock is free between two, and al
 from __future__ import annotations
 
 from time import sleep
-from typing import Any, Protocol
+from typing import Protocol
 
 from journal.engine.runtime.host import Host
 from journal.engine.runtime.wakeups import Due
@@ -16,8 +16,6 @@ MEMBERS = 256
 """Merged journals whose timers one step looks at: after an open most have nothing to do."""
 PASS_MAX = 256
 """Entries that have expired and are not removed yet, over which a claim passes before it leaves the lock for a moment: 1 ms."""
-PASSED: Any = object()
-"""What a claim gives instead of leases when it has left the lock and must be made again."""
 PAUSE_S = 0.0005
 """Between two steps: a lock that is free for less is taken by the thread that had it, before another has woken up."""
 

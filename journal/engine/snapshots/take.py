@@ -123,6 +123,8 @@ class SnapshotHost(CopiedHost, TimedHost, Protocol):
     @property
     def generations(self) -> HasSchemas: ...
     def wipes(self) -> bool: ...
+    def begin_copy(self) -> None: ...
+    def end_copy(self) -> None: ...
 
 
 def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
@@ -177,16 +179,13 @@ class _Begun:
         self.schema = schema
         self.taken = p.time.now()
         self.cursor = cursor_of(readers[-1].file.applied_at() - 1)
-        p.snapshots.begin()
-        p.pin_rows()
+        p.begin_copy()
 
     def end(self) -> None:
         for reader in self.readers:
             reader.end()
-        p = self._p
-        with p.lock:
-            p.unpin_rows()
-        p.snapshots.end()
+        with self._p.lock:
+            self._p.end_copy()
 
 
 def _begin(p: SnapshotHost) -> _Begun:

@@ -255,7 +255,7 @@ class State(Stored):
             self._remove(held.home, effect.old, held.owner)
         self.insert(decode_entry(effect.primary, effect.value), effect.value)
 
-    def _timeout(self, effect: fx.Timeout, at: int) -> None:
+    def _expire_lease(self, effect: fx.Timeout, at: int) -> None:
         held = self._lease_of(effect.primary, at)
         if held is None:
             return
@@ -404,7 +404,7 @@ class State(Stored):
             case fx.Release():
                 self._release(effect, at)
             case fx.Timeout():
-                self._timeout(effect, at)
+                self._expire_lease(effect, at)
             case fx.Bury():
                 self._bury(effect, at)
             case fx.Retry(name, primary, value):

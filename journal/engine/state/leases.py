@@ -176,7 +176,7 @@ class Leases:
         self.unsaved.pop(primary, None)
         return held
 
-    def passed(self, tokens: Iterable[int]) -> None:
+    def note_expired(self, tokens: Iterable[int]) -> None:
         """The time of these leases has passed (H6)."""
         for token in tokens:
             self.lost[token] = None
@@ -217,7 +217,7 @@ class Leases:
             heappop(deadlines)
         return None
 
-    def overdue(self, now: int, limit: int) -> list[Held]:
+    def expired(self, now: int, limit: int) -> list[Held]:
         """Up to `limit` leases whose deadline has passed; they stay until they are ended."""
         found: dict[int, Held] = {}
         kept = []

@@ -63,10 +63,10 @@ class Timers:
         return min(dates, default=NEVER)
 
     def _lose_leases(self, now: int, limit: int) -> int:
-        overdue = self._pipeline.state.leases.overdue(now, limit)
-        if overdue:
-            lose(self._pipeline, overdue, now)
-        return len(overdue)
+        expired = self._pipeline.state.leases.expired(now, limit)
+        if expired:
+            lose(self._pipeline, expired, now)
+        return len(expired)
 
     def _expire(self, now: int, limit: int) -> int:
         """Remove entries whose expiration date passed; how many."""
@@ -86,14 +86,14 @@ class Timers:
         return len(items) // 2
 
 
-def lose(p: Pipeline, overdue: list[Held], now: int) -> None:
+def lose(p: Pipeline, expired: list[Held], now: int) -> None:
     """Take back leases whose deadline passed, with one record; under the lock."""
     state = p.state
-    state.leases.passed(held.token for held in overdue)  # first: threads that see them gone may not hold the lock
+    state.leases.note_expired(held.token for held in expired)  # first: threads that see them gone may not hold the lock
     offset = p.log.next_offset
     effects = [
         lifecycle.lose(state.holding(held), held.deadline, now, offset + i, p.settings)
-        for i, held in enumerate(overdue)
+        for i, held in enumerate(expired)
     ]
     effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(e) for e in effects])
     p.write(effect, len(effects), now, min(p.level, OS), partial(state.apply, effect), is_essential=True)

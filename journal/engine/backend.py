@@ -43,7 +43,7 @@ from journal.engine.read.statistics import statistics
 from journal.engine.readonly import Look
 from journal.engine.runtime.clock_drift import FLAG as DRIFT
 from journal.engine.runtime.clock_drift import Peers
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.snapshots.take import take
 from journal.engine.work import flags, lease_holder
 from journal.engine.work.claim import Claims, Taken
@@ -178,7 +178,7 @@ class EngineJournal(EngineLog):
         rule = creating(is_repeatable) if is_create else lifecycle.put
         return put_many(self.p, puts, durability, rule, caller)
 
-    def snapshot(self, directory: str | PathLike[str] | None = None) -> Snapshot:
+    def snapshot(self, directory: str | PathLike[str] | None = None) -> EngineSnapshot:
         """All entries as they are now, copied to files."""
         return take(self.p, directory)
 

@@ -21,14 +21,14 @@ from journal.core.log.events import events_of
 from journal.engine.files.lmdb import LmdbFile
 from journal.engine.log.external import LogFiles
 from journal.engine.log.generation_record import GenerationRecord
-from journal.engine.log.reader import Place, Reader, list_segments
+from journal.engine.log.reader import Reader, RecordPlace, list_segments
 from journal.engine.merged.rows import unprefixed
 from journal.engine.merged.sequence import Merging
 from journal.engine.merged.states import OWN, Namespaces
 from journal.engine.own_pipeline import OwnPipeline
 from journal.engine.readonly import Look
-from journal.engine.state.apply import State
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.engine.state.range_orders import Ranges
 from journal.errors import StorageError
 
@@ -88,7 +88,7 @@ class _Check:
         except IndexError:
             yield "offset log: not compared, since a log that is kept has no segment"
 
-    def _states(self) -> Iterator[tuple[str, State]]:
+    def _states(self) -> Iterator[tuple[str, JournalState]]:
         """The states of a journal, or of all that share their rows, with their names."""
         if isinstance(self._state, Namespaces):
             for name in self._state.names():
@@ -116,7 +116,7 @@ class _Check:
         directory = self._writer.directory
         try:
             first = list_segments(directory)[0]
-            reader = Reader(directory, self._p.name.encode(), Place(first, first, 0))
+            reader = Reader(directory, self._p.name.encode(), RecordPlace(first, first, 0))
             small = sum(path.stat().st_size for path in directory.iterdir()) <= REPLAY_BYTES_MAX
             if first == 0 and len(self._generations.kept) == 1 and (small or is_deep):
                 yield from self._replayed(reader)
@@ -177,7 +177,7 @@ class _Check:
                 if row.at >= oldest:
                     missing[name, row.key] = row.at
         for k, segments in logs:
-            reader = Reader(self._p.directory(k.order) / "log", namespace, Place(segments[0], segments[0], 0))
+            reader = Reader(self._p.directory(k.order) / "log", namespace, RecordPlace(segments[0], segments[0], 0))
             for place, record, payload in reader:
                 at = base_of(k.order) + place.offset + payload.changes - 1
                 for event in events_of(record, payload, k.order):
@@ -190,8 +190,8 @@ class _Check:
         with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
             file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
             try:
-                rows = Rows(file, self._p.order)
-                state = Namespaces([rows]) if isinstance(self._state, Namespaces) else State([rows])
+                rows = GenerationRows(file, self._p.order)
+                state = Namespaces([rows]) if isinstance(self._state, Namespaces) else JournalState([rows])
                 is_whole = True
                 for place, record, payload in reader:
                     is_whole = is_whole and type(payload.effect) is not fx.Skip
@@ -228,7 +228,7 @@ def _nobodys(p: Merging) -> Iterator[str]:
                     yield f"{name!r} has {counted} {database.decode()} in generation {rows.order}, {rows.size(database)} are kept"
 
 
-def _rows(state: State) -> Iterator[str]:
+def _rows(state: JournalState) -> Iterator[str]:
     """Each index against the entries (reader X1, X2, X3)."""
     keys, expirations, owners = {}, set(), set()
     collisions = 0
@@ -260,7 +260,7 @@ def _rows(state: State) -> Iterator[str]:
         yield from _buckets(rows)
 
 
-def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+def _twins(state: JournalState, keys: dict[bytes, bytes]) -> Iterator[str]:
     """No user key twice among the slots of one murmur."""
     for slot, primary in keys.items():
         if slot[16] == 0:
@@ -272,7 +272,7 @@ def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
                 yield f"the key {row.key!r} has two entries"
 
 
-def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+def _dependents(state: JournalState, keys: dict[bytes, bytes]) -> Iterator[str]:
     """Rows that stand beside an entry: leases, successors; and the buried ones, which stand alone."""
     primaries = set(keys.values())
     for primary, value in state.rows(b"leases"):
@@ -301,7 +301,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
     yield from _differ("graves", graves, dict(state.rows(b"graves")))
 
 
-def _memory(state: State, now: int) -> Iterator[str]:
+def _memory(state: JournalState, now: int) -> Iterator[str]:
     """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
@@ -338,7 +338,7 @@ def _memory(state: State, now: int) -> Iterator[str]:
             yield f"order: the waiting entry {primary.hex()} is below the bound {bound.hex()}"
 
 
-def _buckets(rows: Rows) -> Iterator[str]:
+def _buckets(rows: GenerationRows) -> Iterator[str]:
     """The index by bucket (bucket_index Y1)."""
     index = rows.index
     expected = set() if index is None else {index.key(p) for p, _ in rows.all(rows.entries) if p < index.upto}
@@ -347,7 +347,7 @@ def _buckets(rows: Rows) -> Iterator[str]:
     )
 
 
-def _ranges(state: State, now: int) -> Iterator[str]:
+def _ranges(state: JournalState, now: int) -> Iterator[str]:
     """Every waiting entry is found by the orders of the ranges in use (range_order J1)."""
     ranges = state.order
     if not isinstance(ranges, Ranges):
@@ -364,7 +364,7 @@ def _ranges(state: State, now: int) -> Iterator[str]:
                     yield f"order of the buckets {order.part}: the waiting entry {primary.hex()} would not be found"
 
 
-def _homes(state: State) -> Iterator[str]:
+def _homes(state: JournalState) -> Iterator[str]:
     """What is said of single generations (reader X1)."""
     for held in state.leases.by_primary.values():
         if held.home.get(held.primary, db=held.home.entries) is None:
@@ -375,11 +375,11 @@ def _homes(state: State) -> Iterator[str]:
             yield f"collisions of generation {rows.order}: counted {counted}, kept {rows.collisions}"
 
 
-def _as_stored(state: State, name: bytes) -> dict[bytes, object]:
+def _as_stored(state: JournalState, name: bytes) -> dict[bytes, object]:
     return dict(state.rows(name))
 
 
-def _leases_now(state: State, name: bytes) -> dict[bytes, object]:
+def _leases_now(state: JournalState, name: bytes) -> dict[bytes, object]:
     """The leases by the clock of now: rows have the dates of their `at`, and when a row is written anew differs (clock_steps D2)."""
     found: dict[bytes, object] = {}
     for key, value in state.rows(name):

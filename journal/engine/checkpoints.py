@@ -29,12 +29,12 @@ from journal.engine.generations.compaction import Compaction
 from journal.engine.generations.generations import Generations
 from journal.engine.generations.retention import Retention
 from journal.engine.log.group_commit import GroupCommit
-from journal.engine.log.reader import Place
+from journal.engine.log.reader import RecordPlace
 from journal.engine.log.writer import ROLL_BYTES, LogWriter
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.host import Host
 from journal.engine.state import commit_parts
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.engine.state.clock_steps import ClockOffset
 from journal.errors import StorageError, StoreClosed, StoreFailed, StoreFull
 
@@ -68,7 +68,7 @@ class Checkpoints:
     """The checkpoints of one journal. `pressed` and `look_at_map` under its lock, `run` on the keeper without it."""
 
     def __init__(
-        self, host: CheckpointedHost, log: LogWriter, state: State, clock: ClockOffset, *, commit: GroupCommit, keeper: Keeper,
+        self, host: CheckpointedHost, log: LogWriter, state: JournalState, clock: ClockOffset, *, commit: GroupCommit, keeper: Keeper,
         generations: Generations, retention: Retention, compaction: Compaction, map_bytes: int,
     ) -> None:  # fmt: skip
         self.count = 0
@@ -85,7 +85,7 @@ class Checkpoints:
         """Puts are refused from so many changes on."""
         self.full: str | None = None
         """Why puts are refused, when it is not for a moment only."""
-        self.applied = Place(0, 0, 0)
+        self.applied = RecordPlace(0, 0, 0)
         """What the rows have applied, as of the last commit."""
         self._host, self._log, self._state, self._clock = host, log, state, clock
         self._commit, self._keeper = commit, keeper
@@ -97,7 +97,7 @@ class Checkpoints:
         self._before = self._bytes_from = 0
         self._bytes_max = BYTES_MAX
 
-    def opened(self, applied: Place) -> None:
+    def opened(self, applied: RecordPlace) -> None:
         """The rows were read, and the log after them replayed; or a generation begins. Under the lock."""
         self.is_hold_due = False
         self.applied = applied

@@ -31,7 +31,7 @@ from journal.engine.log.durability import FULL, NONE, OS
 from journal.engine.log.followers import Followers
 from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.log.group_commit import GroupCommit, NotHere
-from journal.engine.log.reader import Place, Reader, segment_path
+from journal.engine.log.reader import Reader, RecordPlace, segment_path
 from journal.engine.log.writer import LogWriter
 from journal.engine.pipeline import Pipeline
 from journal.engine.runtime.background import Alarm, Keeper
@@ -40,9 +40,9 @@ from journal.engine.runtime.timed_steps import PAUSE_S
 from journal.engine.runtime.wakeups import Due
 from journal.engine.snapshots.take import Snapshots
 from journal.engine.state import commit_parts
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.engine.state.clock_steps import ClockOffset
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.errors import Invalid, JournalError, LogDamaged, StorageError, StoreClosed, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.pipeline")
@@ -97,8 +97,8 @@ class OwnPipeline(Pipeline):
         self._sync_s, self._is_sync_scheduled = sync_s, False
         self._alarm = Alarm(keeper, self._tick_later)
 
-    def _new_state(self) -> State:
-        return State([], self.timer_soon)
+    def _new_state(self) -> JournalState:
+        return JournalState([], self.timer_soon)
 
     def _remove_segment(self, path: Path) -> None:
         self.generations.dispose_of_segment(path)
@@ -110,12 +110,12 @@ class OwnPipeline(Pipeline):
 
     def open(self, digests: dict[int, int | None], *, is_deep: bool) -> None:
         """Open the rows of all generations and replay what the log has after them."""
-        opened: list[Rows] = []
+        opened: list[GenerationRows] = []
         try:
             for order in (kept.order for kept in self.generations.kept if kept.has_rows):
                 path = self.directory(order) / "rows.mdb"
                 check_before_open(path, digests.get(order), is_deep=is_deep)
-                opened.append(Rows(LmdbFile(path, DATABASES, map_bytes=self._map_bytes), order))
+                opened.append(GenerationRows(LmdbFile(path, DATABASES, map_bytes=self._map_bytes), order))
             commit_parts.check(opened, self.log.directory)
             self.state.use(opened)
             applied, end = self._replay()
@@ -138,7 +138,7 @@ class OwnPipeline(Pipeline):
         """Apply a record that was read."""
         self.state.apply(effect, at)
 
-    def _replay(self) -> tuple[Place, Place]:
+    def _replay(self) -> tuple[RecordPlace, RecordPlace]:
         """Load memory from the rows and apply the records after them; where that begins and ends."""
         state = self.state
         state.use()
@@ -243,7 +243,7 @@ class OwnPipeline(Pipeline):
     def moved_on(self, order: int) -> None:
         """Another generation is the active one."""
         self.order = order
-        self.checkpoints.opened(Place(0, 0, 0))
+        self.checkpoints.opened(RecordPlace(0, 0, 0))
         self.followers.tell()
 
     def skip_tokens(self, to: int) -> None:

@@ -39,14 +39,14 @@ from journal.engine.generations.view import GenerationsView
 from journal.engine.log.deferred_syncs import deferred
 from journal.engine.log.durability import FULL, OS, level_named
 from journal.engine.log.followers import Followers
-from journal.engine.log.group_commit import GroupCommit, Kind, NotHere
+from journal.engine.log.group_commit import ChangeKind, GroupCommit, NotHere
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.runtime.wakeups import Due
 from journal.engine.snapshots.take import Snapshots
-from journal.engine.state.apply import State
-from journal.engine.state.file import Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import GenerationRows
 from journal.engine.state.old_values import encoder_of
 from journal.errors import StorageError
 
@@ -59,7 +59,7 @@ class Pipeline:
 
     only: bytes | None = None
     """In a log that several journals share: whose records are followed."""
-    state: State
+    state: JournalState
     generations: GenerationsView
     consumers: Consumers
     """The consumers that follow the log under a name."""
@@ -200,11 +200,13 @@ class Pipeline:
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
 
-    def rows_now(self) -> list[Rows]:
+    def rows_now(self) -> list[GenerationRows]:
         """The generations that have rows."""
         return self.state.generations
 
-    def change(self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: Kind = Kind.ANY) -> R:
+    def change(
+        self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: ChangeKind = ChangeKind.ANY
+    ) -> R:
         """
         Make a change under the lock and return its result when its record is as durable as the level says.
 

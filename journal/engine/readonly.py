@@ -30,7 +30,7 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.state import commit_parts
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.errors import ReadOnly, StorageError, StoreClosed
 
 LOOK_S = 10.0
@@ -55,8 +55,8 @@ class Look(OwnPipeline):
         self.timer_at = NEVER
         self._look = generations
         self._was_closed = was_closed
-        self._opened: dict[int, Rows] = {}
-        self._gone: list[Rows] = []
+        self._opened: dict[int, GenerationRows] = {}
+        self._gone: list[GenerationRows] = []
         """Those that the catalog does not name any more, and that are to be closed."""
         self._moments = 0
         self._seen_at = 0.0
@@ -150,7 +150,7 @@ class Look(OwnPipeline):
             if order not in self._opened:
                 path = self.directory(order) / "rows.mdb"
                 check_before_open(path, None, is_live=True)
-                self._opened[order] = Rows(LmdbFile(path, DATABASES, readonly=True), order)
+                self._opened[order] = GenerationRows(LmdbFile(path, DATABASES, readonly=True), order)
         generations.kept = kept
         generations.look_at_schema()
         state.use([self._opened[order] for order in orders])

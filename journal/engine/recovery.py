@@ -48,7 +48,7 @@ _LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows|-[0-9]{20})?\.gone)?")
 
 
 @dataclass(kw_only=True)
-class Opening:
+class StoreOpening:
     """What a store opens its journals with. All methods on the keeper."""
 
     path: Path

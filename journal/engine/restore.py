@@ -22,7 +22,7 @@ from pathlib import Path
 from journal.core.settings import MERGED
 from journal.core.values import Backup
 from journal.engine.backups import manifest as manifests
-from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
+from journal.engine.backups.manifest import STORE, BackupManifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
 from journal.engine.files.posix import remove_tree, storage_error, sync_directory
 from journal.engine.open_store import open_store
@@ -89,7 +89,7 @@ def _restore(backup: Path, dest: Path, progress: Callable[[int, int], None], clo
     return manifest.report(dest, list(manifest.files))._replace(store=identity)
 
 
-def _copy(source: Path, manifest: Manifest, made: Path, tick: Callable[[int], None]) -> None:
+def _copy(source: Path, manifest: BackupManifest, made: Path, tick: Callable[[int], None]) -> None:
     """All files, read once more when they are durable."""
     directories = {made}
     for name, file in manifest.files.items():

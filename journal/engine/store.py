@@ -49,7 +49,7 @@ from journal.engine.merged.member import MemberConsumers
 from journal.engine.merged.sequence import Member, Sequence
 from journal.engine.merged.states import OWN
 from journal.engine.own_pipeline import OwnPipeline
-from journal.engine.recovery import Opening
+from journal.engine.recovery import StoreOpening
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.runtime.clock_drift import Peers
@@ -113,7 +113,7 @@ class EngineStore:
         self._staging = Staging(path, time.now, self.keeper)
         try:
             self.catalog = self.keeper.call(lambda: Catalog(path, readonly=is_readonly))
-            self._opening = Opening(
+            self._opening = StoreOpening(
                 path=path, catalog=self.catalog, keeper=self.keeper, time=time, level=level, claim_level=claim_level,
                 sync_s=sync_s, map_bytes=map_bytes, is_deep=is_deep, is_readonly=is_readonly,
             )  # fmt: skip

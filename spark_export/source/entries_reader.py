@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from journal.core.schema.schema import Schema
-from journal.engine.snapshots.snapshot import SnapshotPart
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
 from journal.errors import Invalid, NotFound
 from spark_export.columns.layout import Column, layout
 from spark_export.columns.spark_schema import chosen, same_columns, struct_of
@@ -116,7 +116,7 @@ class EntriesReader(DataSourceReader):
                     until=options.until,
                     priorities=options.priorities,
                 )
-            if isinstance(parts[0], SnapshotPart):
+            if isinstance(parts[0], EngineSnapshotPart):
                 copy_cache.remember(top, options.place, parts[0].copies)
             return [Part(part, shot.taken) for part in parts]
 

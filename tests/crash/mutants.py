@@ -75,7 +75,7 @@ def skip_expiration_index() -> None:
 
         return expires
 
-    replace("journal.engine.state.apply:State._expires", make)
+    replace("journal.engine.state.apply:JournalState._expires", make)
 
 
 def commit_rows_before_log() -> None:

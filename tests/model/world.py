@@ -94,7 +94,8 @@ class World(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Return when what the engine does by itself after a rotation or a checkpoint is done."""
-        generations = self.pages._backend.p.generations
+        p = self.pages._backend.p
+        generations = getattr(p, "shared", p).generations  # of merged journals: those of all
         is_busy = True
         while is_busy:
             turn = threading.Event()

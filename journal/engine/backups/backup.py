@@ -31,11 +31,20 @@ from journal.core.settings import MERGED
 from journal.core.snapshot_blocks import verify as verify_rows
 from journal.core.values import Backup
 from journal.engine.backups import manifest as manifests
-from journal.engine.backups.manifest import NEW, STORE, File, Manifest, copy_bytes, is_whole, numbered, sha256_of
+from journal.engine.backups.manifest import (
+    NEW,
+    STORE,
+    BackupManifest,
+    CopiedFile,
+    copy_bytes,
+    is_whole,
+    numbered,
+    sha256_of,
+)
 from journal.engine.feed.offset_log import OffsetLog
 from journal.engine.files.lmdb import LmdbCopy, LmdbFile, digest_of
 from journal.engine.files.posix import TOKENS, open_file, remove_tree, storage_error, sync_directory, write_zeros
-from journal.engine.log.reader import SEGMENT_BYTES_FIRST, Place, list_segments, records, segment_path
+from journal.engine.log.reader import SEGMENT_BYTES_FIRST, RecordPlace, list_segments, records, segment_path
 from journal.engine.log.writer import RESERVE
 from journal.engine.snapshots.take import RESERVE_BYTES, _Reader
 from journal.errors import Busy, Invalid, StorageError, StoreDamaged, StoreFull
@@ -110,7 +119,7 @@ class _Making:
         self._new = self._path.with_name(self._path.name + NEW)
         self._before = self._last(store.catalog.identity)
 
-    def _last(self, identity: str) -> Manifest | None:
+    def _last(self, identity: str) -> BackupManifest | None:
         """The manifest of the last backup there, which must be of this store."""
         if not self._older:
             return None
@@ -159,13 +168,13 @@ class _Making:
 
     # -- one moment ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, stack: ExitStack) -> tuple[list[_Copy], Manifest]:
+    def _begin(self, stack: ExitStack) -> tuple[list[_Copy], BackupManifest]:
         """What is to be copied, pinned until the stack ends (B1, B2)."""
         store = self._store
         with store.still() as pipelines:
             return store.keeper.call(lambda: self._begin_all(pipelines, stack))
 
-    def _begin_all(self, pipelines: list[OwnPipeline], stack: ExitStack) -> tuple[list[_Copy], Manifest]:
+    def _begin_all(self, pipelines: list[OwnPipeline], stack: ExitStack) -> tuple[list[_Copy], BackupManifest]:
         """On the keeper."""
         store = self._store
         copies: list[_Copy] = []
@@ -186,14 +195,14 @@ class _Making:
         if tokens.exists():
             write = partial(copy_bytes, tokens)
             copies.append(_Copy(TOKENS, os.stat(tokens).st_size, [], write, lambda path: None))
-        manifest = Manifest(
+        manifest = BackupManifest(
             store.catalog.identity, str(store.path), store.time.now(), store.catalog.opening, cursors, digests, {}
         )
         return copies, manifest
 
     # -- copying ------------------------------------------------------------------------------------------------------
 
-    def _copy_all(self, copies: list[_Copy], manifest: Manifest) -> list[str]:
+    def _copy_all(self, copies: list[_Copy], manifest: BackupManifest) -> list[str]:
         """Make the copies that there are not yet; which these are."""
         kept = {copy.path: file for copy in copies if (file := self._kept(copy)) is not None}
         self._check_room(sum(copy.bytes for copy in copies if copy.path not in kept))
@@ -209,7 +218,7 @@ class _Making:
                 _sync(target)
                 copy.check(target)
                 self._tick(copy.bytes)
-                file = File(os.stat(target).st_size, sha256_of(target, self._tick), copy.source)
+                file = CopiedFile(os.stat(target).st_size, sha256_of(target, self._tick), copy.source)
                 copied.append(copy.path)
             manifest.files[copy.path] = file
             if copy.path.endswith("/rows.mdb"):
@@ -222,12 +231,12 @@ class _Making:
             return digest_of(target)
         return self._before.digests[journal][order]
 
-    def _kept(self, copy: _Copy) -> File | None:
+    def _kept(self, copy: _Copy) -> CopiedFile | None:
         """The same file in the last backup."""
         before = None if self._before is None else self._before.files.get(copy.path)
         return before if before is not None and copy.source and before.source == copy.source else None
 
-    def _link(self, name: str, file: File, target: Path) -> bool:
+    def _link(self, name: str, file: CopiedFile, target: Path) -> bool:
         """Have a file of the last backup here too, if it is as it was (B5)."""
         source = self._older[-1] / STORE / name
         if not is_whole(source, file, self._tick):
@@ -261,7 +270,7 @@ class _Pinned:
             self._pin = self._retention.pin()
 
     @property
-    def applied(self) -> Place:
+    def applied(self) -> RecordPlace:
         """What the copied rows have applied of the log."""
         return self._checkpoints.applied
 
@@ -285,7 +294,7 @@ class _Pinned:
         ]  # fmt: skip
         for kept in self._generations.kept:
             if kept.last is not None and kept.has_log:
-                copies += _segments(p.directory(kept.order) / "log", 0, Place(kept.last + 1, NEVER, 0))
+                copies += _segments(p.directory(kept.order) / "log", 0, RecordPlace(kept.last + 1, NEVER, 0))
         copies += _segments(log.directory, self._pin - log.base, applied)
         if consumers:
             write = partial(_write_offsets, log.namespace, consumers, now)
@@ -308,7 +317,7 @@ def _source(path: Path, *content: int) -> list[int]:
     return [found.st_dev, found.st_ino, *content]
 
 
-def _segments(directory: Path, kept_from: int, end: Place) -> list[_Copy]:
+def _segments(directory: Path, kept_from: int, end: RecordPlace) -> list[_Copy]:
     """The segments of a generation's log that hold changes from an offset on, up to an end (B3)."""
     firsts = [first for first in list_segments(directory) if first <= end.segment]
     copies = []
@@ -372,7 +381,7 @@ def _check_segment(first: int, behind: int, path: Path) -> None:
     fd = open_file(path, os.O_RDONLY)
     try:
         end = first
-        for place, _, parts in records(fd, Place(first, first, 0)):
+        for place, _, parts in records(fd, RecordPlace(first, first, 0)):
             end = place.offset + parts.changes
     finally:
         os.close(fd)

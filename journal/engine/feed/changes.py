@@ -16,7 +16,7 @@ from itertools import takewhile
 from journal.core.log.cursor import Cursor
 from journal.core.log.cursor_math import distance, oldest, resolve
 from journal.core.log.events import Event
-from journal.engine.feed.log_tail import Followed, Tail, spans_of
+from journal.engine.feed.log_tail import FollowedJournal, Tail, spans_of
 from journal.errors import CursorUnavailable, Invalid
 from journal.shield import SHIELD
 
@@ -24,7 +24,7 @@ BLOCKS = 16
 """Blocks of other journals' changes that are read before it is looked whether the end is reached: 4 MiB."""
 
 
-def changes(p: Followed, after: Cursor, until: Cursor) -> Iterator[Event]:
+def changes(p: FollowedJournal, after: Cursor, until: Cursor) -> Iterator[Event]:
     """The changes after one cursor, up to and with that of another."""
     check_life(p, after)
     with p.lock:
@@ -35,13 +35,13 @@ def changes(p: Followed, after: Cursor, until: Cursor) -> Iterator[Event]:
     return _read(Tail(p, resolve(after, spans)), until) if count else iter(())
 
 
-def first_cursor(p: Followed) -> Cursor:
+def first_cursor(p: FollowedJournal) -> Cursor:
     """The oldest cursor whose changes can all be read."""
     with p.lock:
         return max(oldest(spans_of(p)), Cursor(p.generations.first, -1))
 
 
-def check_life(p: Followed, cursor: object) -> None:
+def check_life(p: FollowedJournal, cursor: object) -> None:
     """Refuses a cursor from before a merged journal was declared: what is gone since then is not in its changes (former_names V2)."""
     first = p.generations.first
     if isinstance(cursor, Cursor) and type(cursor.order) is int and cursor.order < first:

@@ -14,7 +14,7 @@ from journal.core.log.acks import Acks
 from journal.core.log.cursor import Cursor
 from journal.core.log.cursor_math import Span, lag, newest, oldest, resolve
 from journal.core.values import FeedView
-from journal.engine.feed.log_tail import Followed, spans_of
+from journal.engine.feed.log_tail import FollowedJournal, spans_of
 from journal.engine.feed.offset_log import COPY, SYNC, KeptConsumer
 from journal.errors import Invalid
 
@@ -97,7 +97,7 @@ def check_start(start: str | Cursor) -> None:
         )
 
 
-def start_of(p: Followed, start: str | Cursor) -> Cursor:
+def start_of(p: FollowedJournal, start: str | Cursor) -> Cursor:
     """The cursor to read after; under the pipeline's lock."""
     check_start(start)
     spans = spans_of(p)

@@ -31,7 +31,7 @@ from journal.engine.feed.consumer import FLUSH_MS as FLUSH_MS
 from journal.engine.feed.consumer import Consumers as Consumers
 from journal.engine.feed.consumer import FeedConsumer as FeedConsumer
 from journal.engine.feed.consumer import start_of as start_of
-from journal.engine.feed.log_tail import Followed, kept_logs, spans_of
+from journal.engine.feed.log_tail import FollowedJournal, kept_logs, spans_of
 from journal.engine.feed.offset_log import COPY, SYNC, KeptConsumer, OffsetLog
 from journal.engine.log.closed_logs import KeptLog
 from journal.engine.log.group_commit import GroupCommit
@@ -52,7 +52,7 @@ RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
 
 
-class FollowedLog(Followed, Protocol):
+class FollowedLog(FollowedJournal, Protocol):
     """A journal that keeps its log for its consumers."""
 
     def hold_log(self) -> None: ...

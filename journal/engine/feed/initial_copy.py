@@ -24,10 +24,10 @@ from journal.core.entry.keys import SLOT_BYTES
 from journal.core.entry.rows import decode_entry, decode_lease, decode_successor
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, Where, completed, copied
-from journal.engine.feed.log_tail import Followed
+from journal.engine.feed.log_tail import FollowedJournal
 from journal.engine.files.posix import make_directory, storage_error
 from journal.engine.snapshots.take import CopiedHost
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 
 ORDER = 0
 """The order of the cursors of a copy (I3)."""
@@ -35,7 +35,7 @@ PAGE = 1000
 """Rows that are read on the keeper at a time: some milliseconds."""
 
 
-class CopiedJournal(Followed, CopiedHost, Protocol):
+class CopiedJournal(FollowedJournal, CopiedHost, Protocol):
     """A journal whose entries are copied before its log is followed."""
 
 
@@ -135,7 +135,7 @@ class _Snapshot:
 class _Part:
     """A read transaction over the rows of one generation."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: GenerationRows) -> None:
         self._databases = rows.file.databases
         self._txn = rows.file.env.begin()
         self._entries = self._txn.cursor(db=self._databases[b"entries"])

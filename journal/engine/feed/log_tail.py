@@ -52,7 +52,7 @@ class FollowedGenerations(Protocol):
     def closed_logs(self) -> ClosedLogs: ...
 
 
-class Followed(Host, Protocol):
+class FollowedJournal(Host, Protocol):
     """A journal whose log is followed."""
 
     is_writable: bool
@@ -69,7 +69,7 @@ class Followed(Host, Protocol):
     def shown(self) -> int: ...
 
 
-def active_log(p: Followed) -> KeptLog:
+def active_log(p: FollowedJournal) -> KeptLog:
     """The log that takes records, up to what a follower may see; under the lock."""
     if p.trouble is not None:
         raise p.trouble
@@ -82,13 +82,13 @@ def active_log(p: Followed) -> KeptLog:
     return KeptLog(Span(p.order, shown, False, min(oldest, shown + 1)), directory)
 
 
-def kept_logs(p: Followed) -> list[KeptLog]:
+def kept_logs(p: FollowedJournal) -> list[KeptLog]:
     """The logs that a journal has, in order; under its lock. The only place that knows which generations there are."""
     active = active_log(p)
     return [*p.generations.closed_logs().logs, active]
 
 
-def spans_of(p: Followed) -> list[Span]:
+def spans_of(p: FollowedJournal) -> list[Span]:
     """The same for arithmetic with cursors."""
     return [log.span for log in kept_logs(p)]
 
@@ -104,7 +104,7 @@ class _Mark(NamedTuple):
 class Tail:
     """A reader of one journal's log. For one thread at a time."""
 
-    def __init__(self, p: Followed, after: Cursor) -> None:
+    def __init__(self, p: FollowedJournal, after: Cursor) -> None:
         self.at = after
         """The next page begins with the change after this one."""
         self.is_at_end = False

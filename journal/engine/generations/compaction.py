@@ -12,7 +12,7 @@ M2  A new file is durable before it gets the name of the first segment that it s
     next: so at any moment, and after a crash at any moment, the files in the directory hold every offset (reader G3).
     Nothing has to be finished by the next open; what is left of the others is compacted by the next pass.
 M3  A pass that fails (a full disk, a damaged segment) leaves the log as it is.
-M4  `Log` and `Retention` let nothing go that a pass is reading: the log is pinned. A closed generation's log may go
+M4  `LogWriter` and `Retention` let nothing go that a pass is reading: the log is pinned. A closed generation's log may go
     under it, as a whole; then the pass ends.
 """
 

@@ -41,13 +41,13 @@ from journal.engine.generations.view import RotatedHost
 from journal.engine.log.closed_logs import ClosedLogs
 from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.log.group_commit import GroupCommit
-from journal.engine.log.reader import UNNAMED, Place
+from journal.engine.log.reader import UNNAMED, RecordPlace
 from journal.engine.log.segment import OpenedSegment
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
-from journal.engine.state.apply import State
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.errors import StorageError, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.generations")
@@ -60,7 +60,7 @@ class Generations:
     """The order before which no change is this journal's, where generations are shared."""
 
     def __init__(
-        self, host: RotatedHost, kept: list[GenerationRecord], log: LogWriter, state: State, consumers: LogConsumers, *,
+        self, host: RotatedHost, kept: list[GenerationRecord], log: LogWriter, state: JournalState, consumers: LogConsumers, *,
         commit: GroupCommit, keeper: Keeper, time: EngineTime, map_bytes: int, record: Callable[[list[GenerationRecord]], None],
     ) -> None:  # fmt: skip
         """`record` writes the list to the catalog, durable on return."""
@@ -239,11 +239,11 @@ class Generations:
                     remove_tree(directory)  # of a rotation that met a full disk: the catalog does not name it
                 os.rename(fresh, directory)
             file = LmdbFile(directory / "rows.mdb", DATABASES, map_bytes=self._map_bytes, is_durable=True)
-            rows = Rows(file, order)
+            rows = GenerationRows(file, order)
             state.active.has_moved = False  # within it, as long as it was the active one
             state.move_to(rows)
             rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
-            rows.keep(order, Place(0, 0, 0), stamp)
+            rows.keep(order, RecordPlace(0, 0, 0), stamp)
             rows.keep_parts(state.older, b"")
             file.commit()
             file.sync()
@@ -375,7 +375,7 @@ class Generations:
         self.kept = kept
         self.look_at_schema()
 
-    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
+    def survivors(self, rows: GenerationRows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
         """What the next step moves, and whose it is; None when nothing is left that may move."""
         effect = survivors(self._state, rows, with_leased=with_leased)
         return None if effect is None else (b"", effect)
@@ -414,6 +414,6 @@ class Generations:
     def _report(self) -> Report:
         return Report(self._log.end.offset - 1, self._consumers.known, self.leased, self.is_compacting)
 
-    def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
+    def leased(self, rows: GenerationRows) -> tuple[int, Keeping | None]:
         """How many entries of a generation are under a lease, and the one whose lease ends last."""
         return leased_in(self._state, rows)

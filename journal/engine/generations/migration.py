@@ -24,8 +24,8 @@ from journal.core.entry import effects as fx
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.host import WritingHost
-from journal.engine.state.file import Rows
-from journal.engine.state.reader import Stored
+from journal.engine.state.file import GenerationRows
+from journal.engine.state.reader import StoredState
 from journal.errors import StoreFull
 
 log = logging.getLogger("journal.generations")
@@ -42,7 +42,7 @@ a fifth of them had to wait; with steps of 128 and this pause it is 1.3 to 1.6 t
 class Movable(Protocol):
     """The generations whose entries move."""
 
-    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None: ...
+    def survivors(self, rows: GenerationRows, with_leased: bool) -> tuple[bytes, fx.Carry] | None: ...
     def move(self, name: bytes, effect: fx.Carry, now: int) -> None: ...
     def rotate_due(self) -> None: ...
 
@@ -50,7 +50,9 @@ class Movable(Protocol):
 class Migration:
     """The moves of one journal. On the keeper."""
 
-    def __init__(self, host: WritingHost, generations: Movable, log: LogWriter, state: Stored, keeper: Keeper) -> None:
+    def __init__(
+        self, host: WritingHost, generations: Movable, log: LogWriter, state: StoredState, keeper: Keeper
+    ) -> None:
         self.is_busy = False
         """A step comes soon."""
         self.is_awaited = False
@@ -91,7 +93,7 @@ class Migration:
             self.is_awaited = False
             self._generations.rotate_due()
 
-    def _move(self, older: Iterable[tuple[Rows, bool]]) -> bool:
+    def _move(self, older: Iterable[tuple[GenerationRows, bool]]) -> bool:
         """Move a few survivors of the first of these that has some, with those under a lease or without (B1); whether there were any."""
         host = self._host
         with host.lock:
@@ -111,12 +113,12 @@ class Migration:
             self._moved_to = self._log.next_offset
         return True
 
-    def _too_many(self, generations_max: int) -> Iterator[tuple[Rows, bool]]:
+    def _too_many(self, generations_max: int) -> Iterator[tuple[GenerationRows, bool]]:
         """The oldest of too many."""
         state = self._state
         yield from ((rows, True) for rows in state.older[: max(0, len(state.generations) - generations_max)])
 
-    def _few(self) -> Iterator[tuple[Rows, bool]]:
+    def _few(self) -> Iterator[tuple[GenerationRows, bool]]:
         """Those that have drained to a few entries."""
         for rows in self._state.older[:-1]:
             if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:

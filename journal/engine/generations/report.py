@@ -13,11 +13,11 @@ from journal.core.log.cursor import base_of, place_of
 from journal.core.values import Generation, Keeping
 from journal.engine.feed.consumer import FeedConsumer
 from journal.engine.log.generation_record import GenerationRecord
-from journal.engine.state.file import Rows
-from journal.engine.state.reader import Stored
+from journal.engine.state.file import GenerationRows
+from journal.engine.state.reader import StoredState
 
 
-def leased_in(state: Stored, rows: Rows) -> tuple[int, Keeping | None]:
+def leased_in(state: StoredState, rows: GenerationRows) -> tuple[int, Keeping | None]:
     """How many entries of a generation are under a lease, and the one whose lease ends last."""
     held = [held for held in state.leases.by_token.values() if held.home is rows]
     last = max(held, key=lambda each: each.deadline, default=None)
@@ -30,18 +30,18 @@ class Report(NamedTuple):
     last: int
     """The offset of the last change of the active one."""
     consumers: Mapping[str, FeedConsumer]
-    leased: Callable[[Rows], tuple[int, Keeping | None]]
+    leased: Callable[[GenerationRows], tuple[int, Keeping | None]]
     """As `leased_in`."""
     is_compacting: bool
     """Whether logs are kept for later followers."""
 
-    def tell(self, kept: Sequence[GenerationRecord], generations: Sequence[Rows]) -> list[Generation]:
+    def tell(self, kept: Sequence[GenerationRecord], generations: Sequence[GenerationRows]) -> list[Generation]:
         """Those that are listed, of which some have rows; oldest first."""
         by_order = {rows.order: rows for rows in generations}
         ends = [k.began for k in kept[1:]]
         return [self._view(k, by_order.get(k.order), end) for k, end in zip(kept, [*ends, None], strict=True)]
 
-    def _view(self, k: GenerationRecord, rows: Rows | None, ended: int | None) -> Generation:
+    def _view(self, k: GenerationRecord, rows: GenerationRows | None, ended: int | None) -> Generation:
         state = "active" if k.last is None else "draining" if k.has_rows else "closed" if k.has_log else "gone"
         last = self.last if k.last is None else k.last
         log_kept_by = () if not k.has_log or k.last is None else ("compact" if self.is_compacting else "followers",)
@@ -67,7 +67,7 @@ class Report(NamedTuple):
         return tuple(sorted(name for name, each in self.consumers.items() if place_of(each.held) < last))
 
 
-def _first(rows: Rows) -> Keeping | None:
+def _first(rows: GenerationRows) -> Keeping | None:
     """The entry that comes first in the order of work; of shared files: of the first journal."""
     cursor = rows.by_order
     if not cursor.first():

@@ -35,7 +35,7 @@ from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.runtime.host import CommittingHost, WritingHost
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.errors import StorageError, StoreFull
 
 log = logging.getLogger("journal.retention")
@@ -67,7 +67,7 @@ class Retention:
     """The retention of one journal. On the keeper."""
 
     def __init__(
-        self, host: RetentionHost, log: LogWriter, state: State, consumers: LogConsumers, generations: Generations, *,
+        self, host: RetentionHost, log: LogWriter, state: JournalState, consumers: LogConsumers, generations: Generations, *,
         commit: GroupCommit, keeper: Keeper, time: EngineTime,
     ) -> None:  # fmt: skip
         self.floor = 0

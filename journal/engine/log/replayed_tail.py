@@ -7,14 +7,16 @@ import os
 from pathlib import Path
 
 from journal.engine.files.posix import open_file, sync_directory, sync_file, write_all, write_zeros
-from journal.engine.log.reader import Place, segment_path, survivors
+from journal.engine.log.reader import RecordPlace, segment_path, survivors
 
 log = logging.getLogger("journal.log")
 
 PIECE = 1 << 20
 
 
-def harden(directory: Path, namespace: bytes, segments: list[int], end: Place, replayed_from: Place) -> None:
+def harden(
+    directory: Path, namespace: bytes, segments: list[int], end: RecordPlace, replayed_from: RecordPlace
+) -> None:
     """
     Write the replayed records once more and sync them: after a failed sync the cache may call pages clean that
     never reached the disk. All bytes behind the end go: of a torn record any sector may be left, and a new record's
@@ -41,7 +43,7 @@ def harden(directory: Path, namespace: bytes, segments: list[int], end: Place, r
     sync_directory(directory)
 
 
-def _clear_behind(fd: int, namespace: bytes, end: Place, size: int) -> None:
+def _clear_behind(fd: int, namespace: bytes, end: RecordPlace, size: int) -> None:
     at = end.position
     while at < size:
         piece = os.pread(fd, min(PIECE, size - at), at)

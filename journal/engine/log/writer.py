@@ -44,7 +44,7 @@ from journal.engine.files.posix import (
     write_zeros,
 )
 from journal.engine.log import replayed_tail
-from journal.engine.log.reader import SEGMENT_BYTES_FIRST, UNNAMED, Place, list_segments, segment_path
+from journal.engine.log.reader import SEGMENT_BYTES_FIRST, UNNAMED, RecordPlace, list_segments, segment_path
 from journal.engine.log.segment import OpenedSegment
 from journal.errors import Invalid, StorageError, StoreFailed, StoreFull
 
@@ -136,7 +136,7 @@ class LogWriter:
         self.next_offset = base + offset
         self.synced = self.next_offset - 1
 
-    def open_at(self, end: Place, replayed_from: Place, is_clean: bool) -> None:
+    def open_at(self, end: RecordPlace, replayed_from: RecordPlace, is_clean: bool) -> None:
         """Go on at the end that recovery found; what was replayed is made durable first."""
         self._segments = list_segments(self.directory)  # older ones go when checkpoints of ours have passed them (W5)
         self.first, self.next_offset, self.position = end.segment, self.base + end.offset, end.position
@@ -224,7 +224,7 @@ class LogWriter:
                 self._pending_bytes -= len(self._pending.pop())
                 raise
 
-    def resume(self, end: Place) -> None:
+    def resume(self, end: RecordPlace) -> None:
         """Go on where the records in the OS end, after an interrupted append."""
         if self._pending or end.segment != self.first or end.position < self.position:
             raise StoreFailed(f"the log in {self.directory} ends at {end}, not at {self.end}; reopen the store")
@@ -251,9 +251,9 @@ class LogWriter:
         return self._segments[0] if self._segments else 0
 
     @property
-    def end(self) -> Place:
+    def end(self) -> RecordPlace:
         """Where the next record goes."""
-        return Place(self.next_offset - self.base, self.first, self.position)
+        return RecordPlace(self.next_offset - self.base, self.first, self.position)
 
     # -- space ------------------------------------------------------------------------------------------------------
 

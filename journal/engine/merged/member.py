@@ -25,7 +25,7 @@ from journal.core.schema.schema import Schema
 from journal.core.values import FeedView, Generation, Keeping
 from journal.engine.feed.changes import check_life
 from journal.engine.feed.consumer import Consumers, FeedConsumer
-from journal.engine.feed.log_tail import Followed
+from journal.engine.feed.log_tail import FollowedJournal
 from journal.engine.generations.generations import Generations
 from journal.engine.generations.leftovers import survivors
 from journal.engine.generations.report import Report, leased_in
@@ -36,7 +36,7 @@ from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.merged.rows import behind, name_in, unprefixed
 from journal.engine.merged.states import Namespaces
 from journal.engine.pipeline import Pipeline
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 
 if TYPE_CHECKING:
     from journal.engine.feed.feed import EngineFeed
@@ -54,7 +54,7 @@ class MergedGenerations(Generations):
     _host: MergedHost
     _state: Namespaces
 
-    def survivors(self, rows: Rows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
+    def survivors(self, rows: GenerationRows, with_leased: bool) -> tuple[bytes, fx.Carry] | None:
         """What the next step moves, and whose it is; journals of which nothing may move are passed over."""
         for database in (rows.entries, rows.buried):
             cursor = rows.cursor(db=database)
@@ -73,7 +73,7 @@ class MergedGenerations(Generations):
         """Make a step."""
         self._host.write_for(name, effect, 1, now)
 
-    def leased(self, rows: Rows) -> tuple[int, Keeping | None]:
+    def leased(self, rows: GenerationRows) -> tuple[int, Keeping | None]:
         """How many entries of a generation are under a lease, and the one whose lease ends last, of all journals."""
         self._state.save_leases()
         count, last, deadline = 0, b"", -1
@@ -212,7 +212,7 @@ class MemberGenerations:
 class MemberConsumers:
     """The feed consumers of one merged journal."""
 
-    def __init__(self, p: Followed, consumers: Consumers, name: str) -> None:
+    def __init__(self, p: FollowedJournal, consumers: Consumers, name: str) -> None:
         """`name`: of the journal; empty for consumers that follow all journals."""
         self._all = consumers
         self._p = p

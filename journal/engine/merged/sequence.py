@@ -28,8 +28,8 @@ from journal.core.settings import Settings
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import OS
 from journal.engine.log.generation_record import GenerationRecord
-from journal.engine.log.group_commit import Kind
-from journal.engine.log.reader import Place
+from journal.engine.log.group_commit import ChangeKind
+from journal.engine.log.reader import RecordPlace
 from journal.engine.merged.member import MemberConsumers, MemberGenerations, MergedGenerations
 from journal.engine.merged.states import OWN, Namespaces
 from journal.engine.own_pipeline import OwnPipeline
@@ -37,8 +37,8 @@ from journal.engine.pipeline import Pipeline
 from journal.engine.readonly import Look
 from journal.engine.runtime.timed_steps import MEMBERS, STEP
 from journal.engine.runtime.wakeups import Due
-from journal.engine.state.apply import State
-from journal.engine.state.file import Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import GenerationRows
 from journal.errors import LogDamaged, StorageError, StoreClosed
 
 R = TypeVar("R")
@@ -63,7 +63,7 @@ class Merging(OwnPipeline):
         super().__init__(top, name, settings, **options)
         self.tick = self._tick
 
-    def _new_state(self) -> State:
+    def _new_state(self) -> JournalState:
         return Namespaces([], used=self.members)
 
     def new_encoder(self, packer: msgpack.Packer | None = None) -> Encoder:
@@ -112,7 +112,7 @@ class Sequence(Merging):
             raise LogDamaged(f"{self.log.directory}: a record of {namespace!r}, which is no journal of this store")
         self.state.apply_to(namespace, effect, at)
 
-    def _replay(self) -> tuple[Place, Place]:
+    def _replay(self) -> tuple[RecordPlace, RecordPlace]:
         places = super()._replay()
         self._timers.clear()
         for member in self.members.values():
@@ -311,15 +311,17 @@ class Member(Pipeline):
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
 
-    def rows_now(self) -> list[Rows]:
+    def rows_now(self) -> list[GenerationRows]:
         """The generations of now."""
         with self.lock:
             self._refresh()
             return self.state.generations
 
-    def change(self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: Kind = Kind.ANY) -> R:
+    def change(
+        self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: ChangeKind = ChangeKind.ANY
+    ) -> R:
         """Make a change; puts of several members are no single record, but have one sync."""
-        return super().change(level, make, *args, kind=Kind.SHORT if kind is Kind.PUT else kind)
+        return super().change(level, make, *args, kind=ChangeKind.SHORT if kind is ChangeKind.PUT else kind)
 
     def settle(self, offset: int) -> None:
         """Return when an offset is durable."""

@@ -24,7 +24,7 @@ from journal.engine.caller import Caller
 from journal.engine.pipeline import Pipeline
 from journal.engine.read.selection import Filter
 from journal.engine.readonly import moment_of
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.engine.work.put_many import look_up
 from journal.errors import Invalid, JournalError, KeyExists, NotFound, Refused, StoreDamaged
 from journal.shield import give_way, whole
@@ -74,7 +74,7 @@ def _read(p: Pipeline, start: bytes) -> tuple[list[tuple[bytes, BuriedRow]], byt
     return found, names[-1] + b"\0" if len(names) == ROWS else None
 
 
-def _row(state: Stored, name: bytes) -> BuriedRow:
+def _row(state: StoredState, name: bytes) -> BuriedRow:
     value = next(value for rows in state.generations if (value := rows.get(name, db=rows.buried)) is not None)
     return state.buried(name, value)
 
@@ -195,7 +195,7 @@ def _last_buried(p: Pipeline, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRo
     raise NotFound(f"there is no buried entry with the key {key!r}")
 
 
-def _buried_of(state: Stored, raw: bytes) -> list[tuple[bytes, bytes]]:
+def _buried_of(state: StoredState, raw: bytes) -> list[tuple[bytes, bytes]]:
     """The buried rows whose key has this murmur, in the order of burial."""
     digest, found = murmur(raw), []
     for rows in state.generations:

@@ -36,10 +36,10 @@ from journal.engine.runtime.host import Host
 from journal.engine.runtime.timed_steps import TimedHost, catch_up
 from journal.engine.snapshots.directories import Room
 from journal.engine.snapshots.reader import Copied, is_there, note
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.state import commit_parts
-from journal.engine.state.file import Rows
-from journal.engine.state.reader import Stored
+from journal.engine.state.file import GenerationRows
+from journal.engine.state.reader import StoredState
 from journal.errors import StorageError, StoreClosed, StoreFull
 
 LOOK_S = 10.0
@@ -57,7 +57,7 @@ class Snapshots:
         self._changed = threading.Condition()
         self._under_way = 0
         self._is_closed = False
-        self._open: set[Snapshot] = set()
+        self._open: set[EngineSnapshot] = set()
 
     def begin(self) -> None:
         """One is being made."""
@@ -72,12 +72,12 @@ class Snapshots:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def keep(self, shot: Snapshot) -> None:
+    def keep(self, shot: EngineSnapshot) -> None:
         """It is to be closed with the store."""
         with self._changed:
             self._open.add(shot)
 
-    def forget(self, shot: Snapshot) -> None:
+    def forget(self, shot: EngineSnapshot) -> None:
         """It is closed."""
         with self._changed:
             self._open.discard(shot)
@@ -106,7 +106,7 @@ class CopiedHost(Host, Protocol):
     time: EngineTime
 
     def checkpoint(self) -> None: ...
-    def rows_now(self) -> list[Rows]: ...
+    def rows_now(self) -> list[GenerationRows]: ...
     def pin_rows(self) -> None: ...
     def unpin_rows(self) -> None: ...
 
@@ -119,7 +119,7 @@ class SnapshotHost(CopiedHost, TimedHost, Protocol):
     snapshots: Snapshots
 
     @property
-    def state(self) -> Stored: ...
+    def state(self) -> StoredState: ...
     @property
     def generations(self) -> HasSchemas: ...
     def wipes(self) -> bool: ...
@@ -127,7 +127,7 @@ class SnapshotHost(CopiedHost, TimedHost, Protocol):
     def end_copy(self) -> None: ...
 
 
-def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
+def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> EngineSnapshot:
     """
     A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner.
 
@@ -145,7 +145,7 @@ def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Itera
             made = {reader: copy if copy is not None and is_there(copy) else None for reader, copy in made.items()}
             _check_room(room.path, sum(reader.bytes for reader, copy in made.items() if copy is None))
             copies = tuple(reader.copy_to(room.path) if copy is None else copy for reader, copy in made.items())
-            shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
+            shot = EngineSnapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
             if directory is None:
                 snapshots.keep(shot)
             return shot
@@ -230,12 +230,12 @@ def _begin_look(p: SnapshotHost) -> _Begun:
 class _Reader:
     """A read transaction over the rows of one generation."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: GenerationRows) -> None:
         self.order = rows.order
         self._file = rows.file
         self._prefix = rows.prefix
         self._txn = rows.file.begin()
-        self.file = commit_parts.File(rows.order, rows.file.path, self._get)
+        self.file = commit_parts.CommittedFile(rows.order, rows.file.path, self._get)
         self.size = self._count()
         entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
         self.bytes = self._file.used_bytes() * self.size // max(entries, 1)

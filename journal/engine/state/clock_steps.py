@@ -8,7 +8,7 @@ The dates of a lease and the insertion date of an entry mean durations: the rest
 is the stored one plus all steps since.
 
 D1  A step is in the log before anything that was decided by the clock after it.
-D2  What is in memory, and what a rule is given to write again, has the dates of now (Stored); rows have those of their `at`.
+D2  What is in memory, and what a rule is given to write again, has the dates of now (StoredState); rows have those of their `at`.
 D3  At most STEPS_MAX are remembered. Of older ones only the sum is right, for rows that are older than all of them.
 """
 
@@ -25,11 +25,11 @@ from journal.core.entry.rows import LeaseRow, Row
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.clock import FOLLOW_MS, EngineTime
 from journal.engine.runtime.host import WritingHost
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.errors import Invalid, StoreDamaged, StoreFull
 
 if TYPE_CHECKING:
-    from journal.engine.state.apply import State
+    from journal.engine.state.apply import JournalState
 
 log = logging.getLogger("journal.clock")
 
@@ -87,7 +87,7 @@ class Steps:
         """A date that the wall clock had reached when the last record got this timestamp."""
         return self.all[-1].date if self.all and stamp <= self.all[-1].stamp else stamp
 
-    def load(self, active: Rows) -> None:
+    def load(self, active: GenerationRows) -> None:
         """Remember what is kept, and nothing else."""
         kept = active.get(STEPS, db=active.meta)
         self._is_kept = True
@@ -96,14 +96,14 @@ class Steps:
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{active.file.path}: the steps of the clock are not readable: {e}") from e
 
-    def keep(self, active: Rows) -> None:
+    def keep(self, active: GenerationRows) -> None:
         """Write what has changed; a commit follows."""
         if not self._is_kept:
             self._is_kept = True
-            active.delete(STEPS, db=active.meta)  # first: see State._queue
+            active.delete(STEPS, db=active.meta)  # first: see JournalState._queue
             active.put(STEPS, msgpack.packb(self.all), db=active.meta)
 
-    def move_to(self, rows: Rows) -> None:
+    def move_to(self, rows: GenerationRows) -> None:
         """Go on in another active generation."""
         self._is_kept = not self.all
         self.keep(rows)
@@ -120,7 +120,7 @@ class SteppedHost(WritingHost, Protocol):
 class ClockOffset:
     """By which offset of the clock the dates of a journal's leases are. Under the lock."""
 
-    def __init__(self, host: SteppedHost, log: LogWriter, state: State, time: EngineTime) -> None:
+    def __init__(self, host: SteppedHost, log: LogWriter, state: JournalState, time: EngineTime) -> None:
         self.seen = time.offset
         """The last offset of the clock that was looked at; `follow` must be called when it has another one."""
         self._offset = time.offset

@@ -19,14 +19,14 @@ from journal.core.entry.rows import decode_entry
 from journal.core.log.record import Encoder, Olds, encoder, encoder_with_old
 
 if TYPE_CHECKING:
-    from journal.engine.state.reader import Stored
+    from journal.engine.state.reader import StoredState
 
 
 class HasState(Protocol):
     """A journal: its state may be another one after a replay."""
 
     @property
-    def state(self) -> Stored: ...
+    def state(self) -> StoredState: ...
 
 
 def encoder_of(journal: HasState, namespace: bytes, packer: msgpack.Packer | None = None, *, has_old: bool) -> Encoder:
@@ -42,7 +42,7 @@ def _olds(journal: HasState, effect: fx.Effect) -> Olds | None:
     return found if any(old is not None for old in found) else None
 
 
-def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds:
+def _each(state: StoredState, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds:
     """`written`: what earlier parts of the same group have put where, not stored yet."""
     match effect:
         case fx.Done(items):
@@ -69,7 +69,7 @@ def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds
             return [None] * fx.changes(effect)
 
 
-def _data(state: Stored, primary: bytes, written: dict[bytes, bytes]) -> bytes | None:
+def _data(state: StoredState, primary: bytes, written: dict[bytes, bytes]) -> bytes | None:
     if primary in written:
         return decode_entry(primary, written[primary]).data
     slot = primary[SLOT_AT:]

@@ -9,7 +9,7 @@ from journal.core.requests.operate import PauseRequest, RaiseFlagRequest, Resume
 from journal.core.values import PAUSED
 from journal.engine.caller import Caller
 from journal.engine.pipeline import Pipeline
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.errors import Invalid, NotFound, Refused
 
 
@@ -53,7 +53,7 @@ def resume(p: Pipeline, asked: ResumeRequest, caller: Caller) -> bool:
     return p.change(level, make)
 
 
-def lower(p: Pipeline, state: Stored, name: str) -> None:
+def lower(p: Pipeline, state: StoredState, name: str) -> None:
     """Take a flag down that is raised in this state of the journal."""
 
     def make() -> tuple[None, int]:

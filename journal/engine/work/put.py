@@ -24,7 +24,7 @@ from journal.engine.arguments import SchemaChanged, Wanted, dates_of, row_of, wa
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
-from journal.engine.log.group_commit import Kind
+from journal.engine.log.group_commit import ChangeKind
 from journal.engine.pipeline import Pipeline
 from journal.engine.work.lookup import find
 from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, counts_of, creating
@@ -57,7 +57,7 @@ class Puts:
             is_up = shield_up()
             try:
                 if level == FULL and p.commit.io.locked():
-                    kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
+                    kind = ChangeKind.PUT if len(packed) <= TOGETHER_BYTES_MAX else ChangeKind.ANY
                     return p.change(level, self._usual, key, raw, packed, priority, level, kind=kind)
                 with p.lock:
                     result, at = self._usual(key, raw, packed, priority, level)

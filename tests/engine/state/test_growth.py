@@ -13,6 +13,7 @@ from journal.core.periods import HOUR_MS
 from journal.engine.generations import leftovers
 from journal.engine.generations.generations import Generations
 from journal.testing import ManualClock
+from tests.engine.helpers import own_pipeline
 
 MIB = 1 << 20
 
@@ -26,7 +27,7 @@ def settle(store: journal.Store) -> None:
 
 def rest(store: journal.Store, pages: journal.Journal) -> int:
     """Let the keeper work as long as survivors move; the order that it comes to rest with."""
-    carrying = pages._backend.p.generations.migration
+    carrying = own_pipeline(pages).generations.migration
     for _ in range(20_000):
         if store._backend.keeper.call(lambda: not carrying.is_busy and not carrying.is_awaited):
             return pages._backend.p.order
@@ -147,7 +148,7 @@ def test_a_rotation_that_falls_due_within_a_move_waits(store: journal.Store) -> 
     pages.put_many([Put(f"b-{i}", delay="300d") for i in range(30)])
     p = pages._backend.p
 
-    carrying = p.generations.migration
+    carrying = own_pipeline(pages).generations.migration
 
     def step() -> int:
         with p.lock:
@@ -172,7 +173,7 @@ def test_a_rotation_by_hand_serves_one_that_waits(store: journal.Store, clock: M
         clock.advance(HOUR_MS)
         with p.lock:
             p.enter()
-        is_awaited = p.generations.migration.is_awaited
+        is_awaited = own_pipeline(pages).generations.migration.is_awaited
         p.generations.rotate()
         return is_awaited
 
@@ -228,7 +229,7 @@ def test_an_idle_journal_does_not_rotate_after_a_reopen(
 def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step comes at once when nobody else has changed anything since the last one, and after a pause when somebody has."""
     pages = store.journal("pages", generations_max=2)
-    carrying = pages._backend.p.generations.migration
+    carrying = own_pipeline(pages).generations.migration
     pages.put_many([journal.Put(f"far-{n}", n, delay="300d") for n in range(3 * leftovers.CARRY)])
     for _ in range(2):
         pages.rotate()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.net.client.connect import RemoteStore
 from journal.net.client.journal import RemoteJournal
 from journal.net.client.lease import RemoteLease
@@ -21,7 +21,7 @@ PAIRS: dict[str, tuple[type, type]] = {
     "journal": (journal.Journal, RemoteJournal),
     "merged": (journal.MergedJournals, RemoteMergedJournals),
     "lease": (journal.Lease, RemoteLease),
-    "snapshot": (Snapshot, RemoteSnapshot),
+    "snapshot": (EngineSnapshot, RemoteSnapshot),
 }
 MISSING: dict[str, dict[str, str]] = {
     "store": {

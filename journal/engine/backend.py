@@ -29,7 +29,7 @@ from journal.core.settings import Settings, to_map
 from journal.core.values import Loaded, Put, PutResult
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.feed.changes import changes, first_cursor
-from journal.engine.feed.consumers import Consumers
+from journal.engine.feed.consumer import Consumers
 from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
 from journal.engine.loads.load import Loads

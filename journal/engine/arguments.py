@@ -17,7 +17,6 @@ from journal.core.arguments import name_text as name_text
 from journal.core.arguments import owner_bytes as owner_bytes
 from journal.core.arguments import page_start as page_start
 from journal.core.arguments import reason_text as reason_text
-from journal.core.arguments import selectable as selectable
 from journal.core.arguments import status_of as status_of
 from journal.core.arguments import version_number as version_number
 from journal.core.buckets import Range

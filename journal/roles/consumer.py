@@ -25,9 +25,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from journal.api.backend import Grounded, ground_of
+from journal.api.backend import ground_of
 from journal.api.lease import Lease, mark_ended
 from journal.core.buckets import Range
 from journal.core.clock_drift import Time
@@ -59,7 +59,7 @@ class Consumer:
 
     def __init__(
         self,
-        journal: Grounded,
+        journal: Journal,
         *,
         name: str,
         lease: DurationLike = "30s",
@@ -84,7 +84,7 @@ class Consumer:
             raise Invalid(f"retry is {retry!r}: it must be a journal.Retry, or None to try again at once")
         care = Care.of(lease, extend, extend_max, warn)
         assignment = assignment_of(ground)
-        self.journal = cast("Journal", journal)  # or one afar, which has the same verbs
+        self.journal = journal
         self.ground = ground
         self.name = name
         self.prefetch = prefetch

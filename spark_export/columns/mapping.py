@@ -60,8 +60,6 @@ class ColumnMapping:
     data_format: str = "value"
     """How the data is written in its column: "json", "msgpack", or "value": it is what the column has."""
     fields: tuple[FieldColumn, ...] = ()
-    is_key_formed: bool = False
-    """Whether the journal's schema makes the keys that are not given."""
 
 
 def columns_of(
@@ -90,7 +88,7 @@ def columns_of(
             f"there is no column 'key' among {_listed(table.names)}: name the one that is the key in the option 'key'",
         )
     found = _data_format(table, roles.get("data"), data_format)
-    return ColumnMapping(**roles, data_format=found, fields=fields, is_key_formed=is_key_formed)
+    return ColumnMapping(**roles, data_format=found, fields=fields)
 
 
 def _roles(table: pa.Schema, named: Mapping[str, str]) -> dict[str, str]:

@@ -9,37 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
+from spark_export.columns.field_columns import ARROW
 from spark_export.columns.layout import FIELD, TIMELINE, TYPE, Column
 from spark_export.errors import COLUMN_UNKNOWN, invalid
 
-SPARK: dict[str, DataType] = {
-    "string": StringType(),
-    "binary": BinaryType(),
-    "boolean": BooleanType(),
-    "tinyint": ByteType(),
-    "smallint": ShortType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "decimal(20,0)": DecimalType(20, 0),
-    "double": DoubleType(),
-    "timestamp": TimestampType(),
-}
+SPARK = {name: from_arrow_type(kind) for name, kind in ARROW.items()}
 
 
 def struct_of(columns: Iterable[Column], timeline: str) -> StructType:

@@ -53,7 +53,6 @@ class JsonLines:
 
     def _made(self, lines: list[bytes], shared: Mapping[str, Any]) -> LoadRows:
         rows: list[_Row] = []
-        positions: list[int] = []
         rejected: list[RefusedRow] = []
         for number, line in enumerate(lines):
             key = None
@@ -61,11 +60,10 @@ class JsonLines:
                 given = {**shared, **_object(line)}
                 key = given.get(next(name for name, role in self._roles.items() if role == "key"))
                 rows.append(self._row(given))
-                positions.append(number)
             except Invalid as e:
                 rejected.append(RefusedRow(number, key, str(e)))
         columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _Row._fields]
-        return LoadRows._make((*columns, positions, rejected))
+        return LoadRows._make((*columns, rejected))
 
     def _row(self, given: dict[str, Any]) -> _Row:
         found: dict[str, Any] = {}

@@ -12,7 +12,7 @@ R3  A field that is null is left out of the data: a table has no other way to sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
@@ -51,8 +51,6 @@ class LoadRows(NamedTuple):
     insertion_date: list[int | None] | None
     expiration: int | list[int]
     owner: str | list[str]
-    positions: Sequence[int]
-    """Where in the batch each of the rows was."""
     rejected: list[RefusedRow]
 
     @property
@@ -68,17 +66,16 @@ class LoadRows(NamedTuple):
 def rows_of(batch: pa.RecordBatch, columns: ColumnMapping, due: int | None = None) -> LoadRows:
     """The rows of a batch (R1). `due` is the process date of rows that give none; None: the moment of the load."""
     bad: Bad = {}
-    positions: Sequence[int] = range(batch.num_rows)
     packed = _data(batch, columns, bad)
     keys = _keys(batch, columns, bad)
     dates = [_dates(batch, name, bad) for name in (columns.process_date, columns.insertion_date, columns.expiration)]
     rejected = [RefusedRow(row, None if keys is None else keys[row], bad[row]) for row in sorted(bad)]
     if bad:
-        positions = [index for index in range(batch.num_rows) if index not in bad]
-        batch = batch.take(pa.array(positions, pa.int64()))
-        packed = [packed[index] for index in positions]
-        keys = None if keys is None else [keys[index] for index in positions]
-        dates = [None if column is None else column.take(pa.array(positions, pa.int64())) for column in dates]
+        good = [index for index in range(batch.num_rows) if index not in bad]
+        batch = batch.take(pa.array(good, pa.int64()))
+        packed = [packed[index] for index in good]
+        keys = None if keys is None else [keys[index] for index in good]
+        dates = [None if column is None else column.take(pa.array(good, pa.int64())) for column in dates]
     process_date, insertion_date, expiration = dates
     return LoadRows(
         keys,
@@ -88,7 +85,6 @@ def rows_of(batch: pa.RecordBatch, columns: ColumnMapping, due: int | None = Non
         _listed(insertion_date, None),
         _listed(expiration, 0),
         _owners(batch, columns),
-        positions,
         rejected,
     )
 

@@ -20,7 +20,7 @@ from journal.core.requests.fields import (
     Tokens,
     Version,
 )
-from journal.core.requests.produce import PUT_ITEM, PutItem
+from journal.core.requests.produce import PUT_ITEM, PutItem, check_dates
 from journal.core.requests.request import CONSUME, Request, RetryRule, request
 from journal.core.requests.types import list_of, or_null
 from journal.core.values import Put, PutResult
@@ -98,6 +98,9 @@ class ReleaseRequest(Request[None]):
     priority: Priority | None = None
     failed: Bool = False
     durability: Level | None = None
+
+    def __post_init__(self) -> None:
+        check_dates(self)
 
 
 @request("BURY", CONSUME, RetryRule.REQUEST, "null")

@@ -15,6 +15,7 @@ from journal.core.requests.fields import (
 )
 from journal.core.requests.request import ADMIN, CONSUME, KNOWN, Request, RetryRule, request
 from journal.core.values import FeedView
+from journal.errors import Invalid
 
 
 @request(
@@ -44,6 +45,10 @@ class FeedOpenRequest(Request[dict[str, Any]]):
     flush: Duration | None = None
     unacked_max: Count | None = None
     credit: Credit | None = None
+
+    def __post_init__(self) -> None:
+        if self.copy and (self.consumer is None or self.start not in (None, "BEGIN")):
+            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
 
 
 @request("FEED_NEXT", CONSUME, RetryRule.CONNECTION, "{events: [event], is_end}", is_of_log=True)

@@ -1,5 +1,6 @@
 """The verbs of loads. See journal.core.requests.request."""
 
+from journal.core.loads.session import part_names
 from journal.core.requests.fields import (
     Level,
     Load,
@@ -41,6 +42,9 @@ class LoadCommitRequest(Request[Loaded]):
     once: Once | None = None
     on_reject: OnReject = "fail"
     durability: Level | None = None
+
+    def __post_init__(self) -> None:
+        part_names(self.parts)  # no part counts twice
 
 
 @request("LOAD_ABORT", PRODUCE, RetryRule.ALWAYS, "bool", is_slow=True)

@@ -17,8 +17,8 @@ from journal.core.requests.fields import (
     Text,
 )
 from journal.core.requests.request import ADMIN, KNOWN, PRODUCE_OR_CONSUME, Request, RetryRule, Scope, request
-from journal.core.values import BuriedPage, Compacted, Flag, Generation, PutResult
-from journal.errors import JournalError
+from journal.core.values import PAUSED, BuriedPage, Compacted, Flag, Generation, PutResult
+from journal.errors import Invalid, JournalError
 
 _DAEMON = Scope.DAEMON
 
@@ -43,6 +43,10 @@ class RaiseFlagRequest(Request[None]):
     name: Flagged
     message: Reason
     durability: Level | None = None
+
+    def __post_init__(self) -> None:
+        if self.name == PAUSED:
+            raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
 
 
 @request("PAUSE", ADMIN, RetryRule.ALWAYS, "null")

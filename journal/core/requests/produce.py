@@ -48,6 +48,9 @@ class PutRequest(_EntryRequest):
     version: Version | None = None
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        check_dates(self)
+
 
 @request("MOVE", PRODUCE, RetryRule.REQUEST, "result")
 class MoveRequest(Request[PutResult]):
@@ -60,6 +63,9 @@ class MoveRequest(Request[PutResult]):
     owner: Owner | None = None
     version: Version | None = None
     durability: Level | None = None
+
+    def __post_init__(self) -> None:
+        check_move(self)
 
 
 @request("DELETE", PRODUCE, RetryRule.REQUEST, "bool")
@@ -97,8 +103,7 @@ def put_to(put: Put) -> dict[str, Any]:
     options = put.options
     if options is None:
         return sent
-    if options.process_date is not None and options.delay is not None:
-        raise Invalid("give process_date or delay, not both")
+    check_dates(options)
     for name in _DATES:
         if (date := getattr(options, name)) is not None and DATE.accept is not None:
             sent[name] = DATE.accept(name, date)
@@ -137,10 +142,15 @@ def move_to(move: Move) -> dict[str, Any]:
     return {"key": move.key} | _given(move, "process_date", "delay", "priority") | _owner_and_version(move)
 
 
+def check_dates(item: Any) -> None:
+    """An entry has one date."""
+    if item.process_date is not None and item.delay is not None:
+        raise Invalid("give process_date or delay, not both")
+
+
 def check_move(move: Any) -> None:
     """What a move must say."""
-    if move.process_date is not None and move.delay is not None:
-        raise Invalid("give process_date or delay, not both")
+    check_dates(move)
     if move.process_date is None and move.delay is None and move.priority is None:
         raise Invalid("move needs a process_date, a delay or a priority")
 
@@ -180,6 +190,9 @@ class CreateRequest(_EntryRequest):
 
     is_repeatable: Bool = False
     durability: Level | None = None
+
+    def __post_init__(self) -> None:
+        check_dates(self)
 
 
 @request("CREATE_MANY", PRODUCE, RetryRule.REQUEST, "[result or error]")

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from journal.core.arguments import selectable
 from journal.core.forecast.forecast import Forecast
 from journal.core.log.cursor import Cursor
 from journal.core.requests.fields import (
@@ -77,6 +78,9 @@ class SelectRequest(_SelectFilter[Page]):
 
     after: After | None = None
     limit: Limit | None = None
+
+    def __post_init__(self) -> None:
+        selectable(self.status)
 
 
 @request("SCAN", PRODUCE_OR_CONSUME, RetryRule.ALWAYS, _ENTRIES, is_slow=True)

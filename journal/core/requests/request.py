@@ -13,7 +13,9 @@ protocol sends, what a daemon checks, its dispatch, the documentation of the pro
 
 T1  A class says all that a backend, a client and a daemon must agree on: fields with their types and defaults, role, retry, reply, how
     long it may take. What the verb does is said by its method of journal.api.
-T2  A request is checked when it exists: its fields have the values of their types (`of`, `from_wire`). It does not change.
+T2  A request is checked when it exists: its fields have the values of their types (`of`, `from_wire`), and what concerns several of
+    them, or what an embedded caller may say and the verb refuses, is checked as it is made (`__post_init__`). So a program, a client
+    and a client that sends what it likes are refused alike. It does not change.
 """
 
 from __future__ import annotations
@@ -142,6 +144,10 @@ class Request(Generic[R_co]):
             if name not in given:
                 raise TypeError(f"{type(self).__name__} needs the field {name}")
         self.__dict__.update(given)  # what is left out has its default from the class
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Refuse what concerns several fields (T2)."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a request does not change: {name} of {type(self).__name__}")

@@ -23,6 +23,7 @@ from journal.core import arguments, limits
 from journal.core.buckets import BUCKETS_MAX, Range
 from journal.core.entry.keys import key_bytes
 from journal.core.entry.rows import pack_data
+from journal.core.lifecycle import check_lease
 from journal.core.limits import ID_MAX, LIST_MAX, TEXT_BYTES_MAX
 from journal.core.loads.session import LOAD_ID, PART_NAME, load_id, part_name
 from journal.core.log.cursor import Cursor
@@ -281,6 +282,13 @@ def _accept_span(name: str, span: Any) -> int:
     return ms
 
 
+def _accept_token(_: str, lease: Any) -> int:
+    token = arguments.token_of(lease)
+    if not 0 <= token <= U64_MAX:
+        check_lease(token, None, 0, 0)  # no lease has such a number
+    return token
+
+
 def _accept_buckets(_: str, buckets: Any) -> Range:
     if not isinstance(buckets, Range):
         raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
@@ -323,7 +331,7 @@ LEASE = integer("lease", 1, limits.DURATION_MAX, "milliseconds", lambda _, lease
 SPAN = integer("span", 1, limits.DURATION_MAX, "milliseconds", _accept_span)
 PRIORITY = integer("priority", 0, limits.PRIORITY_MAX, accept=lambda _, priority: arguments.check_priority(priority))
 VERSION = integer("version", 0, limits.VERSION_MAX, accept=lambda _, version: arguments.version_number(version))
-TOKEN = integer("token", 0, U64_MAX, accept=lambda _, lease: arguments.token_of(lease))
+TOKEN = integer("token", 0, U64_MAX, accept=_accept_token)
 COUNT = integer("count", 1, LIST_MAX)
 LIMIT = integer("count", 1, LIST_MAX, accept=lambda _, limit: arguments.limit_number(limit))
 PARTS = integer("parts", 1, PARTS_MAX)

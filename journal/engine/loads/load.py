@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from journal.core.loads.session import part_names
 from journal.core.requests.load import LoadCommitRequest
 from journal.core.schema.schema import Schema
 from journal.core.values import Loaded
@@ -70,7 +69,6 @@ class Loads:
     def commit(self, asked: LoadCommitRequest, caller: Caller) -> Loaded:
         """Load the parts of these names as one change, and forget the load."""
         staging, name = self._staged(), self._p.name
-        part_names(asked.parts)  # no part counts twice
         options = options_of(self._p, asked)
         known = staging.committed(name, asked.load)
         if known is not None:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from itertools import islice
 from typing import Any
 
-from journal.core.arguments import owner_bytes, selectable
+from journal.core.arguments import owner_bytes
 from journal.core.entry.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.entry.rows import Row
 from journal.core.forecast.forecast import Forecast, ForecastTally
@@ -62,9 +62,7 @@ def filter_of(p: ReadPath, asked: SelectRequest | CountRequest | ScanRequest) ->
 
 def select(p: ReadPath, asked: SelectRequest, caller: Caller) -> Page:
     """A page of the entries that are selected, in the order of work."""
-    wanted = filter_of(p, asked)
-    selectable(wanted.status)
-    return Selection(p, wanted).page(asked.limit or LIMIT, _start(asked.after))
+    return Selection(p, filter_of(p, asked)).page(asked.limit or LIMIT, _start(asked.after))
 
 
 def entries_of(p: ReadPath, asked: EntriesOfRequest, caller: Caller) -> Page:

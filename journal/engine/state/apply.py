@@ -195,7 +195,10 @@ class State(Stored):
         if item is not None:
             self.lent[slot] = item
         home = self.taken_from if item is None else self.active
-        return self._begin_lease(effect, 0, row, at, home)
+        held = self.leases.begin(effect, 0, row, at, home)
+        if row[2]:
+            home.must_delete(expiration_key(row[2], row[0]), home.expirations, "expirations")
+        return held
 
     def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
         held = self.leases.begin(effect, i, row, at, home)

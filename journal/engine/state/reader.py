@@ -243,11 +243,13 @@ class Stored:
 
     def take_one(self, now: int, below: int, order: Order | None = None) -> Row | None:
         """The next due entry with a priority under `below`, taken out of the order, or out of that of a range; nothing is pending."""
-        item = (self.order if order is None else order).take_one(now, self._cursor, self.leases.by_primary, below)
+        cursor = self._cursor
+        item = (self.order if order is None else order).take_one(now, cursor, self.leases.by_primary, below)
         if item is None:
             return None
-        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
-        return self.row(*item)
+        self.taken_from = cursor.home if isinstance(cursor, Joined) else self.active
+        primary, value = item
+        return self.row(primary, value)
 
     def take_pending(self, now: int, below: int) -> Row | None:
         """The same, when it is among few pending ones; None when LMDB may have an earlier one."""

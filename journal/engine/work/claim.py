@@ -76,79 +76,75 @@ class Claims:
         level = p.claim_level if durability is None and p.is_writable else p.level_of(durability, p.claim_level)
         is_up = shield_up()
         try:
-            while True:
-                with p.lock:
-                    taken = self._one(consumer, duration, level, part, is_idle)
-                if taken is not _AGAIN:
-                    break
-            if taken is None:
-                return None
-            held, row, settle_at = taken
-            if settle_at >= 0:
-                p.settle(settle_at)
-            return held, row[9], row[1]
+            while (taken := self._one(consumer, duration, level, part, is_idle)) is _AGAIN:
+                pass
+            return taken
         finally:
             if is_up:
                 shield_down()
 
-    def _one(self, consumer: str, duration: int, level: int, part: Range | None, is_idle: bool) -> Any:
-        """Under the lock: a lease, its entry, and the offset that both rest on. It does what `many` does, with fewer calls."""
+    def _one(self, consumer: str, duration: int, level: int, part: Range | None, is_idle: bool) -> Taken | None:
+        """`one` but for the shield; it does what `many` does, with fewer calls. _AGAIN: to be asked once more."""
         p = self._p
-        order: Order | None = None
-        if part is None:
-            now = p.enter_unflushed()
-        else:
-            now, order = enter_in(p, part)
-        state = p.state
-        if state.is_paused:
-            return None
-        slow_from = p.settings.slow_from
-        row: Row | None = None
-        effect: fx.Claim | None = None
-        passed = 0
-        try:
-            while row is None:
-                if state.pending:
-                    row = state.take_pending(now, slow_from)
-                if row is None:
-                    if state.pending or state.lent:
-                        p.flush()
-                    row = state.take_one(now, slow_from, order)
-                    if row is None and is_idle:
-                        row = state.take_one(now, 256, order)
+        with p.lock:
+            order: Order | None = None
+            if part is None:
+                now = p.enter_unflushed()
+            else:
+                now, order = enter_in(p, part)
+            state = p.state
+            if state.is_paused:
+                return None
+            slow_from = p.settings.slow_from
+            row: Row | None = None
+            effect: fx.Claim | None = None
+            passed = 0
+            try:
+                while row is None:
+                    if state.pending:
+                        row = state.take_pending(now, slow_from)
                     if row is None:
-                        self._counts["empty"] += 1
-                        return None
-                if row.expiration and row.expiration <= now:
-                    row = None  # left to the timers (timers Y2)
-                    p.flush()
-                    passed += 1
-                    if passed == PASS_MAX:
-                        return _AGAIN
-                elif state.leases.worn:
-                    row = state.counted(row)
-            deadline = now + duration
-            items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
-            effect = _new(fx.Claim, (consumer, now, deadline, p.take_tokens(1), items))
-            offset = p.append(effect, 1, now, level, is_essential=True)
-        except BaseException as e:
-            self._not_lent([] if row is None or effect is None else [row], e)
-            raise
-        try:
-            held = state.claim_one(effect, row, offset)
-        except LmdbError as e:
-            raise p.misapplied(e) from e
-        p.applied(offset, 1, now, level)
-        late = self._lateness.fresh
-        late.append(now - unpack_place(row[0])[1])
-        if len(late) > FRESH_MAX:
-            self._lateness.sort_in()
-        if deadline < p.timer_at:
-            p.timer_soon(deadline)
-        settle_at = offset if level == FULL else -1
-        if p.log.synced < p.full_requested and p.must_settle(row.at):
-            settle_at = max(settle_at, row.at)
-        return held, row, settle_at
+                        if state.pending or state.lent:
+                            p.flush()
+                        row = state.take_one(now, slow_from, order)
+                        if row is None and is_idle:
+                            row = state.take_one(now, 256, order)
+                        if row is None:
+                            self._counts["empty"] += 1
+                            return None
+                    if row[2] and row[2] <= now:  # its expiration
+                        row = None  # left to the timers (timers Y2)
+                        p.flush()
+                        passed += 1
+                        if passed == PASS_MAX:
+                            again: Taken = _AGAIN
+                            return again
+                    elif state.leases.worn:
+                        row = state.counted(row)
+                deadline = now + duration
+                items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
+                effect = _new(fx.Claim, (consumer, now, deadline, p.take_tokens(1), items))
+                offset = p.append(effect, 1, now, level, is_essential=True)
+            except BaseException as e:
+                self._not_lent([] if row is None or effect is None else [row], e)
+                raise
+            try:
+                held = state.claim_one(effect, row, offset)
+            except LmdbError as e:
+                raise p.misapplied(e) from e
+            p.applied(offset, 1, now, level)
+            late = self._lateness.fresh
+            late.append(now - unpack_place(row[0])[1])
+            if len(late) > FRESH_MAX:
+                self._lateness.sort_in()
+            if deadline < p.timer_at:
+                p.timer_soon(deadline)
+            settle_at = offset if level == FULL else -1
+            if p.log.synced < p.full_requested and p.must_settle(row.at):
+                settle_at = max(settle_at, row.at)
+        if settle_at >= 0:
+            p.settle(settle_at)
+        return held, row[9], row[1]
 
     def many(
         self,

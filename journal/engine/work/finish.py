@@ -55,7 +55,10 @@ class Finishes:
         if held is None and token in state.finished.tokens:
             self._counts["repeated"] += 1
             return None, p.next_offset - 1
-        start, items = self._items(token, held, now, 0, caller)
+        if held is None or held.deadline <= now or held.has_successor or caller.check is not None:
+            start, items = self._items(token, held, now, 0, caller)
+        else:  # the same, without a call
+            start, items = held.start, [held.primary, held.key, token, None, None]
         offset = p.append(_new(fx.Done, (items,)), 1, now, level, is_essential=True)
         try:
             state.done(items, offset)

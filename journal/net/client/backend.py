@@ -23,6 +23,7 @@ from journal.core.clock_drift import Time
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.entry.rows import pack_data
+from journal.core.lifecycle import check_lease
 from journal.core.limits import LIST_MAX
 from journal.core.loads.session import PIECE_BYTES, LoadPart
 from journal.core.log.cursor import Cursor
@@ -32,6 +33,7 @@ from journal.core.requests import consume, follow, operate, produce, read
 from journal.core.requests.control import PingRequest
 from journal.core.requests.load import LoadAbortRequest, LoadBeginRequest, LoadCommitRequest, LoadPartRequest
 from journal.core.requests.request import Request, RetryRule
+from journal.core.requests.types import U64_MAX
 from journal.core.schema.schema import Schema
 from journal.core.settings import MERGED, Settings, from_map
 from journal.core.values import BuriedPage, Entry, Loaded, Page, Put, PutResult
@@ -304,6 +306,8 @@ class ClientJournal(ClientLog):
 
     def done(self, token: int, durability: str | None, /) -> None:
         """The work under a lease is finished."""
+        if not 0 <= token <= U64_MAX:
+            check_lease(token, None, 0, 0)  # no lease has such a number
         given = {"token": token} if durability is None else {"token": token, "durability": durability}
         self.link.ask(_new(Call, (_DONE, self.name, given, None)), self.timeout_ms)
 

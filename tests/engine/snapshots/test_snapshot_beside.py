@@ -15,7 +15,7 @@ import journal
 from journal.engine import readonly as looking
 from journal.engine.snapshots import take
 from journal.engine.snapshots.reader import Copied
-from tests.engine.snapshots.test_snapshot import shown
+from tests.api.reads.test_snapshot import shown
 
 END_S = 100.0
 PAIRS = 40
@@ -70,7 +70,7 @@ import sys
 import journal
 from journal.engine import readonly as looking
 from journal.engine.snapshots import take
-from tests.engine.snapshots.test_snapshot import shown
+from tests.api.reads.test_snapshot import shown
 from tests.engine.snapshots.test_snapshot_beside import check_pairs
 take.LOOK_S = 600.0
 with journal.open(sys.argv[1], readonly=True) as store:

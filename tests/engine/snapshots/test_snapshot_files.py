@@ -14,7 +14,7 @@ import journal
 from journal.engine.files.lmdb import LmdbFile
 from journal.engine.snapshots import take
 from journal.engine.snapshots.directories import Room, sweep
-from tests.engine.snapshots.test_snapshot import leases_of, rows_of, shown
+from tests.api.reads.test_snapshot import leases_of, rows_of, shown
 
 
 def test_closing_removes_the_files(pages: journal.Journal, store: journal.Store) -> None:

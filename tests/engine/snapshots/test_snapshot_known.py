@@ -11,7 +11,7 @@ import journal
 from journal.engine.snapshots.reader import Copied
 from journal.engine.snapshots.take import take
 from journal.testing import ManualClock
-from tests.engine.snapshots.test_snapshot import leases_of, shown
+from tests.api.reads.test_snapshot import leases_of, shown
 from tests.top import top
 
 

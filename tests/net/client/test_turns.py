@@ -11,7 +11,7 @@ import pytest
 
 import journal
 from journal.net.client.connect import connect
-from tests.engine.work.claims.test_turns import TEN, WAYS, one_by_one, put_each, taken
+from tests.api.claims.test_turns import TEN, WAYS, one_by_one, put_each, taken
 
 
 @pytest.mark.parametrize("take", [taken, one_by_one])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-from journal.core.arguments import BURIED, selectable
+from journal.core.arguments import BURIED
 from journal.core.entry.keys import BEHIND_ALL, PRIMARY_BYTES, UserKey, key_bytes, owner_key
 from journal.core.entry.rows import Row
 from journal.core.limits import OWNER_BYTES_MAX
@@ -88,9 +88,7 @@ def get_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
 def select(served: Served, given: dict[str, Any], grant: Grant) -> Iterator[Item]:
     """SELECT."""
     asked: Any = SelectRequest.command.from_wire(given)
-    wanted = filter_of(served.p, asked)
-    selectable(wanted.status)
-    return _entries(served, given, grant, wanted)
+    return _entries(served, given, grant, filter_of(served.p, asked))
 
 
 def scan(served: Served, given: dict[str, Any], grant: Grant) -> Iterator[Item]:

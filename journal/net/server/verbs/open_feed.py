@@ -18,8 +18,9 @@ from journal.api.backend import FeedOptions
 from journal.core.log.acks import UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
+from journal.core.requests.follow import FeedOpenRequest
 from journal.engine.feed.consumers import FLUSH_MS
-from journal.errors import Invalid, JournalError, Unacknowledged
+from journal.errors import JournalError, Unacknowledged
 from journal.net.server.verbs.frame_sizes import text_bytes
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
@@ -44,19 +45,14 @@ class OpenFeed:
 
     def __init__(self, served: Served, given: dict[str, Any], grant: Grant) -> None:
         """FEED_OPEN; it may take long (O1)."""
-        get = given.get
-        start = get("start")
-        is_live, unacked_max, flush = get("live"), get("unacked_max"), get("flush")
-        is_copy, consumer = get("copy") or False, get("consumer")
-        if is_copy and (consumer is None or start not in (None, "BEGIN")):
-            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
+        asked: Any = FeedOpenRequest.command.from_wire(given)
         options = FeedOptions(
-            consumer,
-            "BEGIN" if start is None else start if type(start) is str else Cursor(*start),
-            live=True if is_live is None else is_live,
-            copy=is_copy,
-            flush_ms=FLUSH_MS if flush is None else flush,
-            unacked_max=UNACKED_MAX if unacked_max is None else unacked_max,
+            asked.consumer,
+            "BEGIN" if asked.start is None else asked.start,
+            live=asked.live is not False,
+            copy=asked.copy or False,
+            flush_ms=FLUSH_MS if asked.flush is None else asked.flush,
+            unacked_max=UNACKED_MAX if asked.unacked_max is None else asked.unacked_max,
             wait_acks=False,
         )
         feed = served.journal.feed(options)

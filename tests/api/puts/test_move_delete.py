@@ -242,6 +242,7 @@ def test_look_ups_say_what_get_says(pages: journal.Journal, clock: ManualClock) 
         pages.get_many(["a", 7])  # type: ignore[list-item]
 
 
+@pytest.mark.embedded(reason="it holds the sync up by hand")
 def test_look_ups_wait_for_what_could_vanish(pages: journal.Journal) -> None:
     """A row whose writer still waits for its sync is not shown before."""
     first = pages.put("a", durability="none")

@@ -240,6 +240,7 @@ def test_several_readers_share_a_file(pages: journal.Journal) -> None:
         assert sum(sizes(shot, 2)) == 9000
 
 
+@pytest.mark.embedded(reason="a child of a client has no connection")
 def test_a_forked_child_reads_and_removes_nothing(pages: journal.Journal) -> None:
     """It has the parent's maps, and its own end of the snapshot is not the snapshot's end."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(50)])

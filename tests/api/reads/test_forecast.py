@@ -55,6 +55,7 @@ def test_it_counts_every_entry_once(
     assert expected.total == 120
 
 
+@pytest.mark.embedded(reason="it looks at what the engine reads")
 def test_payloads_are_not_read(pages: journal.Journal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is decoded, whatever is processing."""
     fill(pages, clock, 1)

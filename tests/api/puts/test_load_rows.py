@@ -162,13 +162,13 @@ def test_replace_takes_the_row_as_it_is(pages: journal.Journal) -> None:
     )  # fmt: skip
 
 
-def test_error_names_the_keys_and_changes_nothing(store: journal.Store, pages: journal.Journal) -> None:
+def test_error_names_the_keys_and_changes_nothing(opened: journal.Store, pages: journal.Journal) -> None:
     """Not even the number of the load."""
     pages.put("a", 0)
-    before, size = pages.statistics()["next_offset"], log_size(store)
+    before, size = pages.statistics()["next_offset"], log_size(opened)
     with pytest.raises(journal.KeyExists, match=r"1 keys.*'a'.*Nothing was changed"):
         pages.load([many(2000), block(("a", 1), ("new", 1))], on_conflict="error", once=("n", 1))
-    assert (pages.statistics()["next_offset"], log_size(store), pages.count()) == (before, size, 1)
+    assert (pages.statistics()["next_offset"], log_size(opened), pages.count()) == (before, size, 1)
     with pytest.raises(journal.KeyExists, match="'twice'"):
         pages.load([block(("twice", 1), ("twice", 2))], on_conflict="error")
     assert pages.count() == 1

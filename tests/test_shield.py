@@ -16,7 +16,7 @@ from journal import shield
 from journal.engine.backend import EngineJournal
 from journal.engine.feed.feed import EngineFeed
 from journal.engine.merged.backend import EngineMerged
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.store import EngineStore
 from journal.net.client.connection.link import Link
 from journal.net.client.feed import RemoteFeed
@@ -28,7 +28,7 @@ WHOLE = (
     EngineMerged,
     EngineFeed,
     journal.Consumer,
-    Snapshot,
+    EngineSnapshot,
     Link,
     RemoteFeed,
     RemoteSubscription,

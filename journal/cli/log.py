@@ -25,7 +25,7 @@ from journal.core.log.cursor import Cursor
 from journal.core.log.events import MODES, OPS, Event, events_of
 from journal.core.log.record import Record
 from journal.core.settings import MERGED
-from journal.engine.log.external import Found, LogFiles
+from journal.engine.log.external import FoundRecord, LogFiles
 from journal.errors import CursorUnavailable, Invalid, LogDamaged, NotFound, StorageError
 
 _GENERATION = re.compile(r"[0-9]{6,}")
@@ -224,7 +224,7 @@ def _check_available(source: LogSource, start: Cursor | None) -> None:
     )
 
 
-def _shown(found: Found, order: int) -> list[ShownChange]:
+def _shown(found: FoundRecord, order: int) -> list[ShownChange]:
     """The changes of a record."""
     if found.payload is None:
         return [_raw(found.record, order)]

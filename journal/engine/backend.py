@@ -10,6 +10,7 @@ K1  Every call is whole: the shield is up while it runs (journal.shield).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ from journal.engine.read.statistics import statistics
 from journal.engine.readonly import Look
 from journal.engine.runtime.clock_drift import FLAG as DRIFT
 from journal.engine.runtime.clock_drift import Peers
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.snapshots.take import take
 from journal.engine.work import flags, lease_holder
 from journal.engine.work.claim import Claims, Taken
@@ -50,7 +51,7 @@ from journal.engine.work.finish import Finishes
 from journal.engine.work.group import only
 from journal.engine.work.move_delete import delete_many, move_many
 from journal.engine.work.put import SinglePuts
-from journal.engine.work.put_many import creating, put_many
+from journal.engine.work.put_many import creating, put_many, put_together
 from journal.engine.work.timers import Timers
 from journal.engine.work.worker import EngineTurns
 from journal.errors import Invalid, JournalError
@@ -130,6 +131,7 @@ class EngineJournal(EngineLog):
         self.reads = Reads(pipeline)
         self.peers = Peers() if peers is None else peers
         self.timers = Timers(pipeline)
+        pipeline.wire(self.timers.tick, partial(put_together, pipeline))
         # The hot verbs are called without a step in between.
         self.put = self.puts.usual
         self.claim = self.claims.one
@@ -156,7 +158,8 @@ class EngineJournal(EngineLog):
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
-        self.p.use(settings)
+        with self.p.lock:
+            self.p.use_settings(settings)
 
     def now(self) -> int:
         """The engine's time."""
@@ -176,7 +179,7 @@ class EngineJournal(EngineLog):
         rule = creating(is_repeatable) if is_create else lifecycle.put
         return put_many(self.p, puts, durability, rule, caller)
 
-    def snapshot(self, directory: str | PathLike[str] | None = None, known: Sequence[Any] = ()) -> Snapshot:
+    def snapshot(self, directory: str | PathLike[str] | None = None, known: Sequence[Any] = ()) -> EngineSnapshot:
         """All entries as they are now, copied to files."""
         return take(self.p, directory, known)
 

@@ -21,7 +21,7 @@ from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import ENTRY_HEAD, LeaseRow, decode_lease
 from journal.core.snapshot_blocks import KeyRange
 from journal.engine.snapshots.reader import Copied, check
-from journal.engine.snapshots.snapshot import SnapshotPart
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
 from journal.errors import StoreDamaged
 from spark_export.columns.crc_check import first_wrong
 from spark_export.columns.lmdb_pages import LeafRows, Leaves, fixed
@@ -73,7 +73,7 @@ class PackedEntries:
 
 def of_part(part: Any) -> Iterator[PackedEntries]:
     """The entries of a part of a snapshot, some thousand at a time (P1)."""
-    copies = [copy for copy in part.copies if copy.size] if isinstance(part, SnapshotPart) else []
+    copies = [copy for copy in part.copies if copy.size] if isinstance(part, EngineSnapshotPart) else []
     if len(copies) == 1:
         yield from of_copy(copies[0], part.ranges)
     else:

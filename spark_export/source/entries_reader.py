@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from journal.core.schema.schema import Schema
-from journal.engine.snapshots.snapshot import SnapshotPart
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
 from journal.errors import NotFound
 from spark_export.columns.layout import Column, layout
 from spark_export.columns.spark_schema import chosen, same_columns, struct_of
@@ -108,7 +108,7 @@ class EntriesReader(DataSourceReader):
                     until=options.rows.until,
                     priorities=options.rows.priorities,
                 )
-            if isinstance(parts[0], SnapshotPart):
+            if isinstance(parts[0], EngineSnapshotPart):
                 copy_cache.remember(top, options.place, parts[0].copies)
             return [EntriesPart(part, shot.taken) for part in parts]
 

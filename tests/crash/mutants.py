@@ -75,7 +75,7 @@ def skip_expiration_index() -> None:
 
         return expires
 
-    replace("journal.engine.state.apply:State._expires", make)
+    replace("journal.engine.state.apply:JournalState._expires", make)
 
 
 def commit_rows_before_log() -> None:
@@ -93,7 +93,7 @@ def drop_log_too_soon() -> None:
 
         return passed
 
-    replace("journal.engine.log.writer:Log.passed", make)
+    replace("journal.engine.log.writer:LogWriter.passed", make)
 
 
 def compact_unsynced() -> None:
@@ -126,7 +126,7 @@ def compact_others_first() -> None:
 
         return replaced
 
-    replace("journal.engine.log.compaction:Compaction._replace", make)
+    replace("journal.engine.generations.compaction:Compaction._replace", make)
 
 
 def trust_torn_records() -> None:

@@ -167,7 +167,7 @@ class Deliveries:
         with self._consumers.lock:
             self.note()
             if self.consumer is not None:
-                return self._consumers.lag(self.consumer, spans)
+                return self.consumer.lag(spans)
             return 0 if self._acks.high >= newest(spans) else lag(self._acks.high, spans)
 
     def close(self) -> None:

@@ -32,10 +32,9 @@ from journal.core.log.events import Event
 from journal.engine.feed.consumers import Consumers, FeedConsumer
 from journal.engine.feed.deliveries import Deliveries, Which
 from journal.engine.feed.initial_copy import ORDER as COPYING
-from journal.engine.feed.initial_copy import Copy
+from journal.engine.feed.initial_copy import CopiedJournal, Copy
 from journal.engine.feed.log_tail import Tail, active_log, spans_of
 from journal.engine.log.followers import CallingLatch
-from journal.engine.pipeline import Pipeline
 from journal.errors import Invalid, StoreClosed, Unacknowledged
 from journal.shield import SHIELD, Latch, shielded
 
@@ -56,17 +55,11 @@ class EngineFeed:
     """Events, iterated or polled; a context manager that closes itself. Made by `Journal.feed`."""
 
     def __init__(
-        self,
-        p: Pipeline,
-        consumers: Consumers,
-        consumer: FeedConsumer | None,
-        after: Cursor,
-        *,
-        is_live: bool,
-        unacked_max: int,
-        is_waiting: bool,
-    ) -> None:
+        self, p: CopiedJournal, consumers: Consumers, consumer: FeedConsumer | None, after: Cursor, *, is_live: bool,
+        unacked_max: int, is_waiting: bool,
+    ) -> None:  # fmt: skip
         self._p = p
+        self._followers = p.followers
         self._directory = consumers.directory
         self._deliveries = Deliveries(p.name, consumers, consumer, after, unacked_max)
         self._is_live = is_live
@@ -167,7 +160,7 @@ class EngineFeed:
         if self._is_copy_due():
             self._begin_copy()
         with self._p.lock:
-            self._p.followers.add(self._news)
+            self._followers.add(self._news)
 
     def take(self, n: int, room: int, size: Callable[[Event], int]) -> list[Event]:
         """
@@ -304,12 +297,12 @@ class EngineFeed:
             span = active_log(p).span
             if (span.order, span.last) > self._tail.at:
                 return
-            p.followers.add(news)
+            self._followers.add(news)
         try:
             news.wait()
         finally:
             with p.lock:
-                p.followers.remove(news)
+                self._followers.remove(news)
 
     def _is_copy_due(self) -> bool:
         consumer = self._deliveries.consumer
@@ -423,7 +416,7 @@ class EngineFeed:
             return
         if self._is_polled:
             with self._p.lock:
-                self._p.followers.remove(self._news)
+                self._followers.remove(self._news)
         self.is_closed = True
         self.end()
         if self._p.trouble is None:

@@ -9,7 +9,7 @@ from journal.engine.work.path import WorkPath
 
 
 class LoadPath(WorkPath, Protocol):
-    """See the module; the methods are described at `Pipeline` and `VerbSide`."""
+    """See the module; the methods are described at `Pipeline`."""
 
     @property
     def changes(self) -> int: ...

@@ -21,7 +21,7 @@ from journal.engine.caller import Caller
 from journal.engine.read.path import ReadPath
 from journal.engine.read.selection import Filter
 from journal.engine.readonly import moment_of
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.engine.work.group import Change, Decided, decide_each, only, result_of
 from journal.engine.work.path import WorkPath
 from journal.errors import Invalid, JournalError, KeyExists, NotFound, StoreDamaged
@@ -72,7 +72,7 @@ def _read(p: ReadPath, start: bytes) -> tuple[list[tuple[bytes, BuriedRow]], byt
     return found, names[-1] + b"\0" if len(names) == ROWS else None
 
 
-def _row(state: Stored, name: bytes) -> BuriedRow:
+def _row(state: StoredState, name: bytes) -> BuriedRow:
     value = next(value for rows in state.generations if (value := rows.get(name, db=rows.buried)) is not None)
     return state.buried(name, value)
 
@@ -161,7 +161,7 @@ def discard(p: WorkPath, asked: DiscardRequest, caller: Caller) -> None:
     p.change(level, make)
 
 
-def _last_buried(state: Stored, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
+def _last_buried(state: StoredState, key: UserKey, raw: bytes) -> tuple[bytes, BuriedRow]:
     """The buried entry of a key that was buried last."""
     for name, value in reversed(_buried_of(state, raw)):
         buried = state.buried(name, value)
@@ -170,7 +170,7 @@ def _last_buried(state: Stored, key: UserKey, raw: bytes) -> tuple[bytes, Buried
     raise NotFound(f"there is no buried entry with the key {key!r}")
 
 
-def _buried_of(state: Stored, raw: bytes) -> list[tuple[bytes, bytes]]:
+def _buried_of(state: StoredState, raw: bytes) -> list[tuple[bytes, bytes]]:
     """The buried rows whose key has this murmur, in the order of burial."""
     digest, found = murmur(raw), []
     for rows in state.generations:

@@ -33,7 +33,7 @@ def rotate(p: LogPath, asked: RotateRequest, caller: Caller) -> Generation:
     p.level_of(None, p.level)
     generations = p.generations
     while not p.keeper.call(generations.rotate_if_place):
-        sleep(generations.carrying.pause_s())  # the keeper serves other callers in between
+        sleep(generations.pause_s())  # the keeper serves other callers in between
     with p.lock:
         p.enter()
         return generations.newest()

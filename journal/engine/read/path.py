@@ -1,4 +1,4 @@
-"""What the verbs that read need of a journal's pipeline; the methods are described at `Pipeline` and `VerbSide`."""
+"""What the verbs that read need of a journal's pipeline; the methods are described at `Pipeline`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from journal.core.counters import Tally
 from journal.core.log.cursor import Cursor
 from journal.core.settings import Settings
-from journal.engine.generations.generations import Generations
-from journal.engine.log.writer import Log
+from journal.engine.generations.view import GenerationsView
+from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 
 
 class ReadPath(Protocol):
@@ -25,7 +25,7 @@ class ReadPath(Protocol):
     @property
     def lock(self) -> threading.Lock: ...
     @property
-    def state(self) -> State: ...
+    def state(self) -> JournalState: ...
     @property
     def timer_at(self) -> int: ...
     @property
@@ -53,9 +53,9 @@ class LogPath(ReadPath, Protocol):
     @property
     def keeper(self) -> Keeper: ...
     @property
-    def generations(self) -> Generations: ...
+    def generations(self) -> GenerationsView: ...
     @property
-    def log(self) -> Log: ...
+    def log(self) -> LogWriter: ...
     @property
     def next_offset(self) -> int: ...
     @property

@@ -24,7 +24,7 @@ from journal.core.values import Entry, Page, entry_of
 from journal.engine.arguments import AVAILABLE
 from journal.engine.read.path import ReadPath
 from journal.engine.readonly import moment_of
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.engine.state.leases import Held
 from journal.shield import give_way
 
@@ -141,7 +141,7 @@ class Selection:
                     break
             return following, p.last_unsettled(row.at for row, _ in found[first:])
 
-    def _kept(self, state: State, page: list[bytes], now: int) -> Iterator[bytes]:
+    def _kept(self, state: JournalState, page: list[bytes], now: int) -> Iterator[bytes]:
         """Those of a page of keys that are selected."""
         wanted = self._wanted.at(now)
         by_primary = state.leases.by_primary
@@ -154,7 +154,7 @@ class Selection:
                 continue
             yield primary
 
-    def _keys(self, state: State, start: bytes, now: int) -> tuple[list[bytes], bytes | None]:
+    def _keys(self, state: JournalState, start: bytes, now: int) -> tuple[list[bytes], bytes | None]:
         """The next places to look at from `start` on, and where the next ones begin (T1)."""
         wanted = self._wanted
         if self._leased is not None:
@@ -174,7 +174,7 @@ class Selection:
         return places_from(state, start, at_now.since, at_now.until)
 
 
-def places_from(state: State, start: bytes, since: int, until: int) -> tuple[list[bytes], bytes | None]:
+def places_from(state: JournalState, start: bytes, since: int, until: int) -> tuple[list[bytes], bytes | None]:
     """Up to KEYS entries at or above a primary key, with `since <= process date < until`, and where the next ones begin."""
     if since == 0 and until == NEVER:
         page = list(islice(state.names_from(b"entries", start), KEYS))
@@ -206,7 +206,7 @@ def filled(entry: Entry, blank: dict[str, object] | None) -> Entry:
     return replace(entry, data=blank | entry.data)
 
 
-def may_be_expired(state: State, now: int) -> bool:
+def may_be_expired(state: JournalState, now: int) -> bool:
     """Whether the timers have something left to remove, or cannot: the store is full, or not ours (timers Y2)."""
     return state.next_expiration is not None and state.next_expiration <= now
 

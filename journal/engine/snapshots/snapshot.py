@@ -25,7 +25,7 @@ from journal.shield import shielded
 
 
 @dataclass(frozen=True)
-class SnapshotPart:
+class EngineSnapshotPart:
     """What one reader reads of a snapshot (N3)."""
 
     copies: tuple[Copied, ...]
@@ -39,7 +39,7 @@ class SnapshotPart:
 
 
 @shielded
-class Snapshot:
+class EngineSnapshot:
     """The entries of a journal at one cursor. Made by `Journal.snapshot`; a context manager."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Snapshot:
         schema: Schema | None,
         copies: tuple[Copied, ...],
         room: Room,
-        on_close: Callable[[Snapshot], None],
+        on_close: Callable[[EngineSnapshot], None],
     ) -> None:
         self.name = name
         """The journal's."""
@@ -74,14 +74,14 @@ class Snapshot:
         since: DateLike | None = None,
         until: DateLike | None = None,
         priorities: Iterable[int] | None = None,
-    ) -> list[SnapshotPart]:
+    ) -> list[EngineSnapshotPart]:
         """
         The entries in up to `count` parts of about the same size, and at least one (N2).
 
         Only those with `since <= process date < until`, and of these priorities, if they are given.
         """
         ranges, at = self.divide(parts_number(count), selected(since, until, priorities))
-        return [SnapshotPart(self.copies, part) for part in split(ranges, at)]
+        return [EngineSnapshotPart(self.copies, part) for part in split(ranges, at)]
 
     def divide(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
         """The ranges that have entries, and the keys between parts of about the same size."""
@@ -97,7 +97,7 @@ class Snapshot:
             self._room.remove()
             self._on_close(self)
 
-    def __enter__(self) -> Snapshot:
+    def __enter__(self) -> EngineSnapshot:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from journal.core.values import Put
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
-from journal.engine.log.group_commit import Kind
+from journal.engine.log.group_commit import ChangeKind
 from journal.engine.state.leases import Held
 from journal.engine.work.path import WorkPath
 from journal.engine.work.recurrence import Results, done_with
@@ -36,7 +36,7 @@ class Finishes:
         is_up = shield_up()
         try:
             if level == FULL and p.is_syncing():
-                return p.change(level, self._one, token, level, caller, kind=Kind.SHORT)
+                return p.change(level, self._one, token, level, caller, kind=ChangeKind.SHORT)
             with p.lock:  # the same, without a call for each step
                 _, at = self._one(token, level, caller)
             if level == FULL:

@@ -8,7 +8,7 @@ from journal.core.entry import effects as fx
 from journal.core.requests.operate import PauseRequest, RaiseFlagRequest, ResumeRequest
 from journal.core.values import PAUSED
 from journal.engine.caller import Caller
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.engine.work.path import WorkPath
 from journal.errors import NotFound, Refused
 
@@ -40,7 +40,7 @@ def resume(p: WorkPath, asked: ResumeRequest, caller: Caller) -> bool:
     return _change(p, asked.durability, decide)
 
 
-def lower(p: WorkPath, state: Stored, name: str) -> None:
+def lower(p: WorkPath, state: StoredState, name: str) -> None:
     """Take a flag down that is raised in this state of the journal."""
 
     def decide(now: int) -> fx.Effect:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from journal.core.entry.keys import UserKey
 from journal.core.lifecycle import Found
 from journal.core.limits import ORDINAL_MAX
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.engine.work.path import WorkPath
 from journal.engine.work.timers import expire_entries, expire_leases
 from journal.errors import Invalid
@@ -51,7 +51,7 @@ def find_each(
     return seen, refused
 
 
-def with_slot(state: Stored, key: UserKey, found: Found, taken: set[bytes]) -> Found:
+def with_slot(state: StoredState, key: UserKey, found: Found, taken: set[bytes]) -> Found:
     """The same; for a key that is new with the next free slot of its murmur that the group has not taken."""
     slot = found.slot
     if found.row is not None or slot not in taken:

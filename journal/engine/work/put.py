@@ -7,7 +7,6 @@ durable as was asked. Groups are in journal.engine.work.put_many.
 
 from __future__ import annotations
 
-from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,10 +23,10 @@ from journal.engine.arguments import SchemaChanged, Wanted, dates_of, wanted
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
-from journal.engine.log.group_commit import Kind
+from journal.engine.log.group_commit import ChangeKind
 from journal.engine.work.group import decide_each
 from journal.engine.work.path import WorkPath
-from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, change_of, counts_of, creating, put_together
+from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, change_of, counts_of, creating
 from journal.errors import Refused
 from journal.shield import SHIELD, shield_down, shield_up
 
@@ -44,7 +43,6 @@ class SinglePuts:
     def __init__(self, pipeline: WorkPath) -> None:
         self._p = pipeline
         self._tally = pipeline.tally
-        pipeline.put_together = partial(put_together, pipeline)
 
     def usual(self, key: str, data: Any, priority: int, durability: str | None, caller: Caller = LOCAL) -> PutResult:
         """A put of a short text key without options, without a call for each step; `benchmarks/hot_path.py` has the figure."""
@@ -59,7 +57,7 @@ class SinglePuts:
             is_up = shield_up()
             try:
                 if level == FULL and p.is_syncing():
-                    kind = Kind.PUT if len(packed) <= TOGETHER_BYTES_MAX else Kind.ANY
+                    kind = ChangeKind.PUT if len(packed) <= TOGETHER_BYTES_MAX else ChangeKind.ANY
                     return p.change(level, self._usual, key, raw, packed, priority, level, kind=kind)
                 with p.lock:
                     result, at = self._usual(key, raw, packed, priority, level)

@@ -35,7 +35,6 @@ class Timers:
 
     def __init__(self, pipeline: WorkPath) -> None:
         self._p = pipeline
-        pipeline.tick = self.tick
 
     def tick(self, now: int) -> int:
         """Do one step of what is due (Y2) and set when the next one is; how many leases and entries it took. Under the lock."""
@@ -43,7 +42,7 @@ class Timers:
         taken = 0
         try:
             state = p.state
-            expired = state.leases.overdue(now, STEP)
+            expired = state.leases.expired(now, STEP)
             if expired:
                 expire_leases(p, expired, now)
             taken = len(expired)
@@ -79,7 +78,7 @@ class Timers:
 def expire_leases(p: WorkPath, expired: list[Held], now: int) -> None:
     """Take back leases that have expired, with one record; under the lock."""
     state = p.state
-    state.leases.passed(held.token for held in expired)  # first: threads that see them gone may not hold the lock
+    state.leases.note_expired(held.token for held in expired)  # first: threads that see them gone may not hold the lock
     offset = p.next_offset
     effects = [
         lifecycle.lose(state.holding(held), held.deadline, now, offset + i, p.settings)

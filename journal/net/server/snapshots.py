@@ -24,7 +24,7 @@ from journal.core.entry.rows import entry_key
 from journal.core.quoting import shown
 from journal.core.snapshot_blocks import BLOCK_ROWS, Block, KeyRange, checked_ranges, verify
 from journal.engine.snapshots.reader import opened, read_blocks
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.errors import Busy, Invalid, NotFound
 from journal.net.server.connection import Peer
 from journal.net.server.verbs.pages import too_large
@@ -46,7 +46,7 @@ LEASE_BYTES = 12
 class _Kept:
     """A snapshot, and its files open as long as it is kept."""
 
-    def __init__(self, journal: str, shot: Snapshot) -> None:
+    def __init__(self, journal: str, shot: EngineSnapshot) -> None:
         self.journal = journal
         self.shot = shot
         self.used_at = monotonic()

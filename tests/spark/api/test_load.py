@@ -185,13 +185,13 @@ def test_a_transaction_that_fails_leaves_nothing(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No room for the record: nothing of it is there."""
-    from journal.engine.log.writer import Log
+    from journal.engine.log.writer import LogWriter
 
     def full(*_: Any, **__: Any) -> Any:
         raise StoreFull("no room on the disk")
 
     with journal.open(path) as store, monkeypatch.context() as patched:
-        patched.setattr(Log, "append", full)
+        patched.setattr(LogWriter, "append", full)
         with pytest.raises(StoreFull, match="no room"):
             load(frame(spark), store, "pages")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -102,6 +102,16 @@ def one_of(name: str, *words: str, **ways: Any) -> Kind:
             raise refuse(parameter, value, said)
 
     return Kind(name, said, check, lambda _, written: written, **ways)
+
+
+def _accepted(kind: Kind) -> Kind:
+    """The same, a caller's argument being checked as what is sent is."""
+
+    def accept(parameter: str, value: Any) -> Any:
+        kind.check(parameter, value)
+        return value
+
+    return replace(kind, accept=accept)
 
 
 def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
@@ -291,6 +301,9 @@ def _accept_feed_consumer(_: str, consumer: Any) -> str:
 def _accept_once(_: str, once: Any) -> tuple[str, int]:
     if not isinstance(once, (tuple, list)) or len(once) != 2:
         raise Invalid(f'once is {once!r}: it must be a name and a number, e.g. ("nightly", 7)')
+    arguments.name_text(once[0], "the name of a load", limits.LOAD_NAME_BYTES_MAX)
+    if type(once[1]) is not int or not 0 <= once[1] <= limits.DATE_MAX:
+        raise Invalid(f"the number of a load is {once[1]!r}: it must be an int from 0 to {limits.DATE_MAX}")
     return once[0], once[1]
 
 
@@ -394,6 +407,6 @@ ONCE = Kind(
     "once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once,
     accept=_accept_once, to_wire=list, from_wire=tuple,
 )  # fmt: skip
-ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
-ON_REJECT = one_of("reject", "fail", "list")
+ON_CONFLICT = _accepted(one_of("conflict", "merge", "replace", "skip", "error"))
+ON_REJECT = _accepted(one_of("reject", "fail", "list"))
 JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from journal.core.arguments import name_text
-from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
 from journal.core.requests.load import LoadCommitRequest
 from journal.core.schema.schema import Schema
 from journal.core.values import Loaded
@@ -27,11 +25,8 @@ from journal.engine.loads.path import LoadPath
 from journal.engine.loads.prepare import Part, Preparation
 from journal.engine.loads.staging import StagedLoads
 from journal.engine.log.durability import FULL
-from journal.errors import Invalid
 from journal.loads import SealedPart
 from journal.shield import SHIELD
-
-ON_REJECT = ("fail", "list")
 
 
 class Loads:
@@ -168,18 +163,8 @@ def _count(p: LoadPath, loaded: Loaded) -> None:
 
 
 def options_of(p: LoadPath, how: LoadCommitRequest) -> LoadOptions:
-    """Check how a load shall be made."""
-    on_conflict, once, on_reject = how.on_conflict, how.once, how.on_reject
-    rule = RULES.get(on_conflict) if type(on_conflict) is str else None
-    if rule is None:
-        raise Invalid(f"on_conflict is {on_conflict!r}: it must be one of {', '.join(RULES)}")
-    if type(on_reject) is not str or on_reject not in ON_REJECT:
-        raise Invalid(f"on_reject is {on_reject!r}: it must be one of {', '.join(ON_REJECT)}")
-    if once is not None:
-        name_text(once[0], "the name of a load", LOAD_NAME_BYTES_MAX)
-        if type(once[1]) is not int or not 0 <= once[1] <= DATE_MAX:
-            raise Invalid(f"the number of a load is {once[1]!r}: it must be an int from 0 to {DATE_MAX}")
-    return LoadOptions(rule, once, on_reject == "list", p.level_of(how.durability, p.level))
+    """How a load shall be made."""
+    return LoadOptions(RULES[how.on_conflict], how.once, how.on_reject == "list", p.level_of(how.durability, p.level))
 
 
 def repeated_load(p: LoadPath, options: LoadOptions) -> Loaded | None:

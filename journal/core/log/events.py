@@ -88,7 +88,7 @@ def _item(index: int, doc: str) -> Any:
     return property(itemgetter(index), doc=doc)
 
 
-class Event(tuple[Any, ...]):
+class Event(tuple[Where, int, str, str, bytes | None, bytes | None, More]):
     """
     One change; made by the log, never changed. Fields that a change does not have are None.
 
@@ -107,8 +107,7 @@ class Event(tuple[Any, ...]):
     @property
     def mode(self) -> str:
         """ "sync": a change as it happened; "copy": an entry that was there before; "complete": the copy is over."""
-        mode: str = self[0][2]
-        return mode
+        return self[0][2]
 
     verb: str = _item(
         3, """What was done: "put", "replace" (merged or moved), "queue" (behind a processing one), "claim", "done" …"""
@@ -117,14 +116,12 @@ class Event(tuple[Any, ...]):
     @property
     def timestamp(self) -> int:
         """When, in ms."""
-        timestamp: int = self[0][1]
-        return timestamp
+        return self[0][1]
 
     @property
     def namespace(self) -> str:
         """The journal's name."""
-        namespace: str = self[0][3]
-        return namespace
+        return self[0][3]
 
     @property
     def key(self) -> UserKey | None:
@@ -198,13 +195,13 @@ class Event(tuple[Any, ...]):
     @property
     def version(self) -> int | None:
         """The entry's version after the change."""
-        version: int | None = self[6].version
+        version = self[6].version
         return version if version is not None or self[5] is None else entry_columns(self[5])[2]
 
     @property
     def timeouts(self) -> int | None:
         """How often the entry has timed out."""
-        timeouts: int | None = self[6].timeouts
+        timeouts = self[6].timeouts
         return timeouts if timeouts is not None or self[5] is None else entry_columns(self[5])[3]
 
     @property
@@ -215,32 +212,27 @@ class Event(tuple[Any, ...]):
     @property
     def consumer(self) -> str | None:
         """The name of the consumer that claimed."""
-        consumer: str | None = self[6].consumer
-        return consumer
+        return self[6].consumer
 
     @property
     def token(self) -> int | None:
         """The lease that began or ended."""
-        token: int | None = self[6].token
-        return token
+        return self[6].token
 
     @property
     def deadline(self) -> int | None:
         """Until when a lease is active."""
-        deadline: int | None = self[6].deadline
-        return deadline
+        return self[6].deadline
 
     @property
     def reason(self) -> str | None:
         """Why an entry was buried."""
-        reason: str | None = self[6].reason
-        return reason
+        return self[6].reason
 
     @property
     def flag(self) -> str | None:
         """The flag that was raised or lowered."""
-        flag: str | None = self[6].flag
-        return flag
+        return self[6].flag
 
     def _asdict(self) -> dict[str, Any]:
         """All fields by name."""
@@ -273,8 +265,9 @@ def events_of(record: Record, payload: Payload, order: int, blank: dict[str, Any
     try:
         events = effect_events(payload.effect, where, record.offset)
         for event in events:
+            primary: Any = event[4]
             if event[5] is not None:
-                decode_entry(event[4], event[5])
+                decode_entry(primary, event[5])
     except (TypeError, ValueError, IndexError) as e:
         raise LogDamaged(f"the record at offset {record.offset} holds an effect that cannot be read: {e!r}") from e
     if len(events) != payload.changes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
@@ -101,9 +100,7 @@ class EngineSnapshot:
     def __enter__(self) -> EngineSnapshot:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -86,11 +86,6 @@ class OpenFeed:
         return cursor_to(self._feed.again)
 
     @property
-    def is_over(self) -> bool:
-        """Whether there will be no more."""
-        return self._feed.is_over
-
-    @property
     def is_large(self) -> bool:
         """Whether a record comes next that `read_large` must read first."""
         return self._feed.is_large

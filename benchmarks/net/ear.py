@@ -23,7 +23,7 @@ from journal.core.requests.control import ListenRequest
 from journal.net.client.connection.address import parse_address
 from journal.net.client.connection.call import call_of
 from journal.net.client.connection.link import Link
-from journal.net.client.connection.options import Options
+from journal.net.client.connection.options import ConnectOptions
 
 LEAD_MS = 500
 """From the first put to the first date."""
@@ -34,7 +34,7 @@ class Ear:
 
     def __init__(self, address: str) -> None:
         self.store = journal.connect(address)
-        self.link = Link(parse_address(address), Options())
+        self.link = Link(parse_address(address), ConnectOptions())
         self.journal = self.store.journal(JOURNAL)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))

@@ -29,7 +29,7 @@ from journal.core.settings import Settings, to_map
 from journal.core.values import Loaded, Put, PutResult
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.feed.changes import changes, first_cursor
-from journal.engine.feed.consumers import Consumers
+from journal.engine.feed.consumer import Consumers
 from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
 from journal.engine.loads.load import Loads
@@ -195,7 +195,7 @@ class EngineJournal(EngineLog):
     def load_part(self, load: str, name: str) -> LoadPart:
         """Begin a part of a load that was begun."""
         self.loads.piece(load, name, 0, b"")
-        return LoadPart(name, lambda at, piece: _sent(self.loads.piece(load, name, at, piece)))
+        return LoadPart(name, lambda at, piece: self.loads.piece(load, name, at, piece))
 
     def worker(self, consumer: str, lease_ms: int | None, buckets: Range | None) -> EngineTurns:
         """A worker's claims and sleeps."""
@@ -224,10 +224,6 @@ class EngineJournal(EngineLog):
     def ground(self) -> EngineGround:
         """What a role stands on."""
         return EngineGround(self.p, self.peers, self.measure_drift)
-
-
-def _sent(_: int) -> None:
-    """How many bytes a part has is for the wire."""
 
 
 def _claim(journal: EngineJournal, asked: consume.ClaimRequest, caller: Caller) -> Taken | None:

@@ -65,13 +65,8 @@ class OwnPipeline(Pipeline):
     ) -> None:  # fmt: skip
         """`record` writes the list of generations to the catalog, durable on return."""
         order, lock, followers = kept[-1].order, lock or threading.Lock(), Followers()
-        writer = LogWriter(
-            top / f"{order:06d}" / "log",
-            name.encode(),
-            settings.segment_bytes_max,
-            base_of(order),
-            self._remove_segment,
-        )
+        directory, limit = top / f"{order:06d}" / "log", settings.segment_bytes_max
+        writer = LogWriter(directory, name.encode(), limit, base_of(order), self._remove_segment)
         commit = GroupCommit(writer, lock, name, self._put_together, self._failed, followers.tell)
         super().__init__(
             top, name, settings, lock=lock, log=writer, followers=followers, commit=commit, snapshots=Snapshots(), keeper=keeper,

@@ -202,9 +202,7 @@ class EngineStore:
     def drop(self, name: str) -> None:
         """Delete a journal with all that is in it."""
         with self._lock:
-            self._check()
-            if self.is_readonly:
-                raise ReadOnly("the store was opened with readonly=True: only its owner drops journals")
+            self._check_owned("drops journals")
             if name not in self.journals():
                 raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.journals()}")
             p = self.journal(name, {}).p
@@ -249,7 +247,7 @@ class EngineStore:
         """No journal is declared or dropped within; the pipelines of all of them, those of merged ones in one."""
         with self._lock:
             self._check()
-            yield [self.own(name) for name in [*self.alone(), *([MERGED] if self.has_merged() else [])]]
+            yield [self.own(name) for name in self._with_files()]
 
     def own(self, name: str) -> OwnPipeline:
         """The pipeline of the files of a journal, or under the name MERGED of all merged ones."""
@@ -282,6 +280,9 @@ class EngineStore:
         with self._lock:
             self._check()
             return self.keeper.call(lambda: [n for n in self.catalog.journals() if not self._opening.is_merged(n)])
+
+    def _with_files(self) -> list[str]:
+        return [*self.alone(), *([MERGED] if self.has_merged() else [])]
 
     def has_merged(self) -> bool:
         """Whether there are merged journals."""
@@ -317,9 +318,7 @@ class EngineStore:
     def checkpoint(self) -> None:
         """Commit everything to LMDB now, so that readers outside of this process see it."""
         with self._lock:
-            self._check()
-            if self.is_readonly:
-                raise ReadOnly("the store was opened with readonly=True: only its owner makes checkpoints")
+            self._check_owned("makes checkpoints")
             checkpoints = {journal.p.checkpoints for journal in self.opened.values()}
             if self._merged is not None:
                 checkpoints.add(self._merged.p.checkpoints)
@@ -328,8 +327,7 @@ class EngineStore:
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
-        names = [*self.alone(), *([MERGED] if self.has_merged() else [])]
-        found = [line for name in names for line in self.check_of(name, deep=deep)]
+        found = [line for name in self._with_files() for line in self.check_of(name, deep=deep)]
         return found + self.keeper.call(self.catalog.check)
 
     def check_of(self, name: str, *, deep: bool = False) -> list[str]:
@@ -338,17 +336,14 @@ class EngineStore:
 
     def backup(self, dest: str | os.PathLike[str], progress: Callable[[int, int], None] | None) -> Backup:
         """Copy the store to a directory while callers go on working (journal.engine.backups.backup)."""
-        self._check()
-        if self.is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: only its owner makes backups")
+        self._check_owned("makes backups")
         return make_backup(self, dest, progress)
 
     def serve(self, options: dict[str, Any]) -> Server:
         """Serve this store to other processes, on a thread of its own."""
         from journal.net.server.server import Server  # lazily: the daemon is a layer above the engine, and optional
 
-        if self.is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: only its owner serves it")
+        self._check_owned("serves it")
         return Server(self, **options).start()
 
     def close(self) -> None:
@@ -393,6 +388,11 @@ class EngineStore:
         trouble = self.trouble or self.catalog.failed
         if trouble is not None:
             raise trouble
+
+    def _check_owned(self, what: str) -> None:
+        self._check()
+        if self.is_readonly:
+            raise ReadOnly(f"the store was opened with readonly=True: only its owner {what}")
 
     def _on_advance(self) -> None:
         for journal in list(self.opened.values()):

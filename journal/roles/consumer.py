@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from journal.api.backend import ground_of
 from journal.api.lease import Lease, mark_ended
+from journal.core.arguments import consumer_name
 from journal.core.buckets import Range
 from journal.core.clock_drift import Time
 from journal.core.consumer.health import Health
@@ -37,7 +38,6 @@ from journal.core.limits import GROUP_MAX
 from journal.core.retry import Retry
 from journal.core.times import DurationLike, duration_ms
 from journal.core.values import Put, PutResult
-from journal.engine.arguments import consumer_name
 from journal.errors import ConnectionLost, Invalid, JournalError, StoreClosed, StoreFull, TimedOut
 from journal.roles.bucket_assignment import assignment_of
 from journal.roles.handler import Handler, check_handler, handle

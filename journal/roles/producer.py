@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from journal.api.backend import ground_of
 from journal.core import rights
+from journal.core.arguments import listed, owner_bytes
 from journal.core.clock_drift import Time
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
 from journal.core.log.cursor import Cursor
 from journal.core.times import DateLike, DurationLike
 from journal.core.values import Delete, Entry, Move, Page, Put, PutOptions, PutResult
-from journal.engine.arguments import checked, listed, owner_bytes
+from journal.engine.arguments import checked
 from journal.errors import Invalid, JournalError
 from journal.roles.fresh_keys import new_key
 

@@ -25,7 +25,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = [
         item
         for item in items
-        if item.get_closest_marker("embedded") and item.callspec.params.get("backend") == "connected"
+        if isinstance(item, pytest.Function)
+        and item.get_closest_marker("embedded")
+        and item.callspec.params.get("backend") == "connected"
     ]
     if out:
         config.hook.pytest_deselected(items=out)

@@ -223,6 +223,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: argparse.Namespace) -> int:
+    from tests.crash.campaign import quiet
     from tests.crash.strace import strace_missing
 
     why, missed = strace_missing(), []
@@ -236,7 +237,7 @@ def main(given: argparse.Namespace) -> int:
     # Half of the time a program runs under strace, on one processor: two mutants at a time use both. Each has a new
     # process, which no other mutant has patched.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, mp_context=context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(given.jobs, mp_context=context, initializer=quiet, max_tasks_per_child=1) as pool:
         for name, found in zip(names, pool.map(look, names), strict=True):
             told = f"caught: {found.splitlines()[0][:160]}" if found else "WAS NOT NOTICED"
             print(f"mutants: {name} {told}", flush=True)

@@ -34,7 +34,7 @@ class Said:
 
 @contextmanager
 def brief(pages: journal.Journal, **options: Any) -> Iterator[journal.Consumer]:
-    """A consumer whose end waits for nobody: what a test holds goes back."""
+    """A consumer whose end does not wait: what a test holds goes back."""
     consumer = journal.Consumer(pages, **options)
     try:
         yield consumer

@@ -36,7 +36,7 @@ def dealing(pages: journal.Journal) -> BucketAssignment:
 
 
 def test_sizes_differ_by_one_at_most(dealing: BucketAssignment) -> None:
-    """Ten buckets, three consumers; and whoever comes or goes."""
+    """Ten buckets, three consumers; and consumers that come or go."""
     seats = [Seat(name) for name in "abc"]
     for seat in seats:
         dealing.enter(seat)
@@ -48,7 +48,7 @@ def test_sizes_differ_by_one_at_most(dealing: BucketAssignment) -> None:
 
 
 def test_more_consumers_than_buckets(dealing: BucketAssignment) -> None:
-    """The rest get none, until somebody goes."""
+    """The rest get none, until a consumer goes."""
     seats = [Seat(f"{n}") for n in range(11)]
     for seat in seats:
         dealing.enter(seat)
@@ -73,7 +73,7 @@ def test_sitting_twice_and_rising_twice(dealing: BucketAssignment) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40), st.integers(1, 12))
 def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) -> None:
-    """What is dealt is disjoint and complete, and everybody has what the dealing says."""
+    """What is dealt is disjoint and complete, and each consumer has what the assignment says."""
     dealing = BucketAssignment(buckets)
     seats = [Seat(f"{n}") for n in range(7)]
     for seat in seats:
@@ -91,7 +91,7 @@ def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) ->
 
 
 def test_consumers_share_as_they_subscribe(pages: journal.Journal) -> None:
-    """Those who are dealt buckets, and nobody else."""
+    """The consumers that are dealt buckets, and no others."""
     with (
         brief(pages, name="a", buckets="dealt") as a,
         brief(pages, name="b", buckets="dealt") as b,
@@ -108,7 +108,7 @@ def test_consumers_share_as_they_subscribe(pages: journal.Journal) -> None:
 
 
 def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
-    """To those who look for work next."""
+    """To consumers that look for work next."""
     gone = Consumer(pages, name="gone", buckets="dealt")
     gone.subscribe()
     with brief(pages, name="b", buckets="dealt") as b:
@@ -121,7 +121,7 @@ def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
 
 
 def test_each_claims_from_its_own(pages: journal.Journal) -> None:
-    """All together get everything, nobody gets another's."""
+    """All together get everything, none gets another's."""
     pages.put_many([Put(f"k{n}") for n in range(300)])
     with (
         brief(pages, name="a", buckets="dealt", prefetch=300) as a,

@@ -279,7 +279,7 @@ def test_its_leases_come_first_after_a_restart(
 
 
 def test_a_restart_that_came_too_late(pages: journal.Journal, clock: ManualClock) -> None:
-    """Leases that are over are not given back: the entry is new work, for anybody."""
+    """Leases that are over are not given back: the entry is new work, for any consumer."""
     pages.put("a")
     old = pages.claim(consumer="c", lease="10s")
     assert old is not None

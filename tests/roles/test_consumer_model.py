@@ -4,7 +4,7 @@ Several consumers over one journal, against a model: whatever they do in whateve
 M1  An entry is with one consumer at a time; it comes to another one only after it was released, or its lease was lost.
 M2  An answer is accepted exactly while the lease is the consumer's and its deadline is to come; else it changes nothing.
 M3  A consumer is handed what is due, and in the order of work: nothing due and unclaimed would have come before.
-M4  When everybody goes on, everything is worked off, each entry once.
+M4  When all consumers go on, everything is worked off, each entry once.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Consumers(RuleBasedStateMachine):
             assert consumer._leases.held.keys() == {token for token, who, *_ in self.held.values() if who == name}
 
     def teardown(self) -> None:
-        """M4: everybody goes on until nothing is left."""
+        """M4: all consumers go on until nothing is left."""
         try:
             for _ in range(200):
                 if not self.pages.count():

@@ -233,7 +233,7 @@ def test_lost_although_nothing_can_be_written(
 
 
 def test_a_forgotten_consumer_keeps_no_lease_alive(pages: journal.Journal, clock: ManualClock) -> None:
-    """Nobody could answer it any more."""
+    """It could not be answered any more."""
     pages.put("a")
     consumer = Consumer(pages, name="c", lease="30s")
     consumer.subscribe()

@@ -1,4 +1,4 @@
-"""The watch: looks after everybody at his date, on one thread, which ends when there is nobody."""
+"""The renewal thread: looks after each consumer at its date, and ends when there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.engine.helpers import HANG_S, must_end
 
 
 class Sheep:
-    """Somebody who is looked after."""
+    """A target that is looked after."""
 
     def __init__(self, time: EngineTime, every: int = NEVER) -> None:
         self.time = time
@@ -71,7 +71,7 @@ def test_again_when_it_says_so(clock: ManualClock, time: EngineTime) -> None:
 
 
 def test_everybody_on_one_thread(clock: ManualClock, time: EngineTime) -> None:
-    """Which ends when there is nobody, and comes back with somebody."""
+    """It ends when there is no target, and comes back with one."""
     watch = RenewalThread()
     flock = [Sheep(time) for _ in range(20)]
     for round_ in (1, 2):
@@ -106,7 +106,7 @@ def test_one_that_raises_is_tried_again(clock: ManualClock, time: EngineTime) ->
 
 
 def test_nobody_is_kept_alive(clock: ManualClock, time: EngineTime) -> None:
-    """A date that nobody waits for passes."""
+    """A date without a target passes."""
     watch, sheep = RenewalThread(), Sheep(time)
     watch.at(sheep, time.running() + 10)
     thread = watch._thread

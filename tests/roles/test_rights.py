@@ -35,7 +35,7 @@ def prepare(pages: journal.Journal, clock: ManualClock, status: Status) -> journ
 
 
 def attempt(pages: journal.Journal, role: Relation, action: Action, last: journal.Lease) -> object:
-    """What somebody in that role would call."""
+    """What a program in that role would call."""
     group = "billing" if role is Relation.OWNER else "mail" if role is Relation.OTHER_PRODUCER else None
     token = last.token if role is Relation.HOLDER else last.token + 1
     producer = journal.Producer(pages, group=group or "nobody")
@@ -51,7 +51,7 @@ def attempt(pages: journal.Journal, role: Relation, action: Action, last: journa
 
 
 def state(pages: journal.Journal) -> tuple[object, ...]:
-    """All that somebody could have changed."""
+    """All that could have been changed."""
     return (
         pages.get("k"),
         [(lease.token, lease.deadline, lease.version) for lease in pages.leases()],
@@ -77,5 +77,5 @@ def test_the_engine_keeps_the_table(
     with pytest.raises(Refused) as caught:
         attempt(pages, role, action, last)
     assert type(caught.value) is refusal
-    assert "'n'" not in str(caught.value)  # what is refused to somebody is not told either
+    assert "'n'" not in str(caught.value)  # what is refused to a caller is not told either
     assert state(pages) == before

@@ -23,7 +23,7 @@ PART_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,199}")
 LOAD_ID = re.compile(r"[0-9a-f]{32}")
 PIECE_BYTES = 512 << 10
 """What is sent at a time: well below what a frame may have."""
-Send = Callable[[int, bytes], None]
+Send = Callable[[int, bytes], object]
 """Sends a piece that begins at this byte of the part."""
 
 

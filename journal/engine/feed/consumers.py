@@ -26,11 +26,8 @@ from journal.core.log.acks import Acks
 from journal.core.log.cursor import Cursor, cursor_of, place_of
 from journal.core.log.cursor_math import Span, oldest, roll_forward
 from journal.core.settings import MERGED
-from journal.core.values import FeedView as FeedView
-from journal.engine.feed.consumer import FLUSH_MS as FLUSH_MS
-from journal.engine.feed.consumer import Consumers as Consumers
-from journal.engine.feed.consumer import FeedConsumer as FeedConsumer
-from journal.engine.feed.consumer import start_of as start_of
+from journal.core.values import FeedView
+from journal.engine.feed.consumer import FeedConsumer, start_of
 from journal.engine.feed.log_tail import FollowedJournal, kept_logs, spans_of
 from journal.engine.feed.offset_log import COPY, SYNC, KeptConsumer, OffsetLog
 from journal.engine.log.closed_logs import KeptLog

@@ -13,7 +13,7 @@ from journal.core.log.acks import Acks, Run
 from journal.core.log.cursor import Cursor
 from journal.core.log.cursor_math import Span, lag, newest
 from journal.core.log.events import Event
-from journal.engine.feed.consumers import Consumers, FeedConsumer
+from journal.engine.feed.consumer import Consumers, FeedConsumer
 from journal.engine.feed.initial_copy import ORDER as COPYING
 from journal.engine.feed.initial_copy import Copy
 from journal.errors import Invalid, StoreClosed

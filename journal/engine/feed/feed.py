@@ -29,7 +29,7 @@ from types import TracebackType
 from journal.core.log.acks import UNACKED_MAX as UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
-from journal.engine.feed.consumers import Consumers, FeedConsumer
+from journal.engine.feed.consumer import Consumers, FeedConsumer
 from journal.engine.feed.deliveries import Deliveries, Which
 from journal.engine.feed.initial_copy import ORDER as COPYING
 from journal.engine.feed.initial_copy import CopiedJournal, Copy

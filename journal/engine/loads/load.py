@@ -28,8 +28,6 @@ from journal.engine.log.durability import FULL
 from journal.loads import SealedPart
 from journal.shield import SHIELD
 
-ON_REJECT = ("fail", "list")
-
 
 class Loads:
     """The loads of one journal: rows by the million."""

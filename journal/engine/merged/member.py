@@ -13,14 +13,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from journal.core.entry import effects as fx
 from journal.core.entry.rows import PROCESSING, decode_entry, decode_lease
 from journal.core.limits import NEVER
 from journal.core.log.cursor import Cursor
-from journal.core.log.cursor_math import Span
 from journal.core.schema.schema import Schema
 from journal.core.values import FeedView, Generation, Keeping
 from journal.engine.feed.changes import check_life
@@ -31,7 +29,6 @@ from journal.engine.generations.leftovers import survivors
 from journal.engine.generations.report import Report, leased_in
 from journal.engine.generations.schemas import declared
 from journal.engine.generations.view import RotatedHost
-from journal.engine.log.closed_logs import ClosedLogs
 from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.merged.rows import behind, name_in, unprefixed
 from journal.engine.merged.states import Namespaces
@@ -103,6 +100,8 @@ class MemberGenerations:
         self._steps = steps
         """From the order of each on its schema counts."""
         self._schema: Schema | None = None
+        self.rotate, self.rotate_if_place, self.pause_s = shared.rotate, shared.rotate_if_place, shared.pause_s
+        self.spans, self.closed_logs = shared.spans, shared.closed_logs
         self._look_at_schema()
 
     @property
@@ -175,26 +174,6 @@ class MemberGenerations:
     def due(self) -> None:
         """Rotations are no member's."""
 
-    def rotate(self) -> None:
-        """Begin a new generation, for all."""
-        self._shared.rotate()
-
-    def rotate_if_place(self) -> bool:
-        """Begin a new generation, for all, if there is place, else a step towards it; whether it has begun."""
-        return self._shared.rotate_if_place()
-
-    def pause_s(self) -> float:
-        """How long to wait before the next step towards place."""
-        return self._shared.pause_s()
-
-    def spans(self) -> list[Span]:
-        """The log that all share, as a row of generations."""
-        return self._shared.spans()
-
-    def closed_logs(self) -> ClosedLogs:
-        """The logs that all share, but the active one."""
-        return self._shared.closed_logs()
-
     def _tell(self, kept: list[GenerationRecord]) -> list[Generation]:
         state, known = self._p.state, self._p.consumers.known
         report = Report(self._log.end.offset - 1, known, partial(leased_in, state), self._shared.is_compacting)
@@ -214,9 +193,9 @@ class MemberConsumers:
 
     def __init__(self, p: FollowedJournal, consumers: Consumers, name: str) -> None:
         """`name`: of the journal; empty for consumers that follow all journals."""
-        self._all = consumers
-        self._p = p
-        self._scope = f"{name}:"
+        self._all, self._p, self._scope = consumers, p, f"{name}:"
+        self.directory = consumers.directory
+        self.look, self.touched, self.flush = consumers.look, consumers.touched, consumers.flush
 
     @property
     def lock(self) -> threading.Lock:
@@ -229,27 +208,10 @@ class MemberConsumers:
         return self._all.is_closed
 
     @property
-    def directory(self) -> Path:
-        """Where the offset log is."""
-        return self._all.directory
-
-    @property
     def known(self) -> dict[str, FeedConsumer]:
         """By the names that the journal calls them by."""
         scope = self._scope
         return {name[len(scope) :]: each for name, each in self._all.known.items() if name.startswith(scope)}
-
-    def look(self) -> None:
-        """Read the offset log of a store that another process owns."""
-        self._all.look()
-
-    def touched(self, consumer: FeedConsumer) -> None:
-        """Something of a consumer is to be written soon."""
-        self._all.touched(consumer)
-
-    def flush(self) -> None:
-        """Write what has changed."""
-        self._all.flush()
 
     def attach(
         self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[FeedConsumer], EngineFeed]

@@ -180,6 +180,7 @@ class Member(Pipeline):
         self.shared = shared
         self.only = name.encode()
         self.checkpoints, self.retention, self.compaction = shared.checkpoints, shared.retention, shared.compaction
+        self.pin_rows, self.unpin_rows = shared.pin_rows, shared.unpin_rows
         self.timer_at = NEVER
         self._dropped: StorageError | None = None
         self._epoch = -1
@@ -334,11 +335,3 @@ class Member(Pipeline):
     def wipes(self) -> bool:
         """Whether files are overwritten before they go: that is said for what members share."""
         return self.shared.wipes()
-
-    def pin_rows(self) -> None:
-        """Read transactions are open on the rows: none is given up until `unpin_rows`."""
-        self.shared.pin_rows()
-
-    def unpin_rows(self) -> None:
-        """Under the lock."""
-        self.shared.unpin_rows()

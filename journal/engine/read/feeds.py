@@ -10,7 +10,7 @@ from __future__ import annotations
 from journal.api.backend import FeedOptions
 from journal.core.log.cursor import Cursor
 from journal.engine.feed.changes import check_life
-from journal.engine.feed.consumers import Consumers, FeedConsumer, start_of
+from journal.engine.feed.consumer import Consumers, FeedConsumer, start_of
 from journal.engine.feed.feed import EngineFeed
 from journal.engine.pipeline import Pipeline
 from journal.errors import ReadOnly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import sleep
 
 from journal.core.log import cursor_math
-from journal.core.log.cursor import Cursor, base_of, cursor_of
+from journal.core.log.cursor import Cursor, base_of
 from journal.core.requests.operate import RotateRequest
 from journal.core.requests.read import (
     DistanceRequest,
@@ -62,8 +62,8 @@ def _spans(p: LogPath) -> list[cursor_math.Span]:
 
 def durable_cursor(p: LogPath, asked: DurableCursorRequest, caller: Caller) -> Cursor:
     """The last change that is on disk."""
-    log = p.log  # a rotation may come in between
-    return Cursor(cursor_of(log.base).order, log.synced - log.base)
+    with p.lock:  # a rotation moves the log
+        return Cursor(p.order, p.log.synced - p.log.base)
 
 
 def wait_durable(p: LogPath, asked: WaitDurableRequest, caller: Caller) -> None:

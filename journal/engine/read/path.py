@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 from journal.core.counters import Tally
 from journal.core.log.cursor import Cursor
-from journal.core.settings import Settings
 from journal.engine.generations.view import GenerationsView
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.background import Keeper
-from journal.engine.state.apply import JournalState
+from journal.engine.work.path import StatePath
 
 
-class ReadPath(Protocol):
+class ReadPath(StatePath, Protocol):
     """For what is read of entries."""
 
     @property
-    def settings(self) -> Settings: ...
-    @property
-    def is_writable(self) -> bool: ...
-    @property
-    def lock(self) -> threading.Lock: ...
-    @property
-    def state(self) -> JournalState: ...
-    @property
-    def timer_at(self) -> int: ...
-    @property
     def blank(self) -> dict[str, Any] | None: ...
-    def enter(self) -> int: ...
-    def last_unsettled(self, ats: Iterable[int]) -> int: ...
-    def settle(self, offset: int) -> None: ...
 
 
 class FiguresPath(ReadPath, Protocol):
@@ -48,6 +32,8 @@ class LogPath(ReadPath, Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def order(self) -> int: ...
     @property
     def level(self) -> int: ...
     @property

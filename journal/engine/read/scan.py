@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import monotonic
 
+from journal.core.arguments import AVAILABLE, BURIED
 from journal.core.entry.keys import pack_bound
 from journal.core.entry.rows import Row, place
 from journal.core.limits import NEVER
 from journal.core.requests.read import ScanRequest
 from journal.core.values import Entry, entry_of
-from journal.engine.arguments import AVAILABLE, BURIED
 from journal.engine.read.burials import BuriedFilter, count, walk
 from journal.engine.read.path import ReadPath
 from journal.engine.read.selection import Filter, Selection, filled, may_be_expired

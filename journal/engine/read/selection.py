@@ -17,11 +17,11 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from journal.core.arguments import AVAILABLE
 from journal.core.entry.keys import BEHIND_ALL, SLOT_AT, owner_key, pack_bound
 from journal.core.entry.rows import Row, place
 from journal.core.limits import NEVER
 from journal.core.values import Entry, Page, entry_of
-from journal.engine.arguments import AVAILABLE
 from journal.engine.read.path import ReadPath
 from journal.engine.readonly import moment_of
 from journal.engine.state.apply import JournalState

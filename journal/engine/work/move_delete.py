@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from journal.core import lifecycle
+from journal.core.arguments import check_priority, owner_bytes, version_number
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.entry.rows import place
 from journal.core.requests.produce import DeleteRequest, MoveRequest, check_move
 from journal.core.times import date_ms, duration_ms
 from journal.core.values import Delete, Move, PutResult
-from journal.engine.arguments import check_priority, owner_bytes, version_number
 from journal.engine.work.group import Change, Decided, decide_each, result_of
 from journal.engine.work.path import WorkPath
 from journal.errors import Invalid, JournalError

@@ -90,10 +90,7 @@ class SinglePuts:
                 stored_key, stored = (
                     (key, data) if schema is None and key is not None else caller.checked(schema, key, data)
                 )
-                want = wanted(
-                    stored_key, stored, asked.priority, asked.process_date, asked.delay, asked.expiration, asked.insertion_date,
-                    asked.owner, p.settings.entry_bytes_max, caller.pack,
-                )  # fmt: skip
+                want = wanted(stored_key, stored, asked.priority, asked, p.settings.entry_bytes_max, caller.pack)
                 level = p.level_of(asked.durability, p.level)
                 try:
                     return p.change(level, self._any, want, level, rule, schema, version)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from journal.core import lifecycle
+from journal.core.arguments import version_number
 from journal.core.counters import count_results
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import murmur, pack_place
@@ -21,7 +22,7 @@ from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
 from journal.core.settings import Settings
 from journal.core.values import Put, PutResult
-from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, version_number, wanted
+from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_of, wanted
 from journal.engine.caller import Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
@@ -191,12 +192,9 @@ def wants_of(
             key, data = put.key, put.data
             if schema is not None or key is None:
                 key, data = caller.checked(schema, key, data)
-            options = put.options
-            if options is None:
-                want = wanted(key, data, put.priority, None, None, None, None, None, limit, pack)
-            else:
-                version_number(options.version)
-                want = wanted(key, data, put.priority, *options[:5], limit, pack)
+            if put.options is not None:
+                version_number(put.options.version)
+            want = wanted(key, data, put.priority, put.options, limit, pack)
         except Invalid as e:
             results[i] = e
             continue

@@ -30,10 +30,10 @@ from journal.core.snapshot_blocks import Block, KeyRange, parts_number, remainin
 from journal.core.times import DateLike
 from journal.errors import FrameError, JournalError, NotFound, StoreClosed
 from journal.net.client.client import Client
-from journal.net.client.connection.address import Address, parse_address
+from journal.net.client.connection.address import DaemonAddress, parse_address
 from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.link import Link
-from journal.net.client.connection.options import Options
+from journal.net.client.connection.options import ConnectOptions
 from journal.net.wire.codecs import TakenSnapshot, taken_snapshot
 from journal.net.wire.limits import DEFAULT, Limits
 from journal.net.wire.values import block_from
@@ -153,7 +153,7 @@ def take_snapshot(client: Client) -> RemoteSnapshot:
     return RemoteSnapshot(client, taken_snapshot(client.ask(call_of(SnapshotOpenRequest(), client.name, undo))))
 
 
-def _absolute(address: Address) -> Address:
+def _absolute(address: DaemonAddress) -> DaemonAddress:
     return address._replace(host=os.path.abspath(address.host)) if address.kind == "unix" else address
 
 
@@ -167,7 +167,7 @@ def _link(part: RemoteSnapshotPart) -> Link:
     with _lock:
         link = _links.get(key)
         if link is None or link.is_closed:
-            options = Options(
+            options = ConnectOptions(
                 identity=part.identity, secret=part.secret, timeout_ms=part.timeout_ms, tls=part.tls, limits=part.limits
             )
             link = _links[key] = Link(parse_address(part.address), options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import journal
@@ -23,51 +21,12 @@ def pages(pages: journal.Journal) -> journal.Journal:
     return pages
 
 
-def test_they_are_listed_counted_and_scanned(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """As by the library."""
-    for which in ({}, {"prefix": "k1"}, {"reason": "even"}, {"limit": 2}, {"prefix": b"k"}):
-        there, here = far_pages.buried(**which), pages.buried(**which)  # type: ignore[arg-type]
-        assert there == here and there.after == here.after, which
-    page = far_pages.buried(limit=2)
-    assert far_pages.buried(limit=9, after=page.after) == pages.buried()[2:]
-    assert far_pages.count(status="buried") == 5
-    assert list(far_pages.scan(status="buried")) == list(pages.scan(status="buried"))
-    with pytest.raises(journal.Invalid):
-        far_pages.select(status="buried")
-
-
 def test_a_scan_shows_what_may_be_read(store: journal.Store, pages: journal.Journal) -> None:
     """In parts, and without what belongs to others."""
     seen = ask(store, "SCAN", status="buried", by=grant("them", "produce"), limit=3)
     assert [entry[0] for entry in seen["entries"]] == ["k0", "k1", "k2"]
     rest = ask(store, "SCAN", status="buried", by=grant("them", "produce"), after=seen["after"])
     assert [entry[0] for entry in rest["entries"]] == ["k3"] and rest["after"] is None
-
-
-def test_many_are_retried(far_pages: journal.Journal, pages: journal.Journal, store: journal.Store) -> None:
-    """A result or an error for each; by an admin."""
-    results = far_pages.retry_many(["k0", "x", "", "k3"])
-    assert [getattr(r, "outcome", type(r)) for r in results] == [
-        "retried", journal.NotFound, journal.Invalid, "retried",
-    ]  # fmt: skip
-    assert sorted(e.key for e in pages.scan()) == ["k0", "k3"]
-    with pytest.raises(journal.AccessDenied):
-        ask(store, "RETRY_MANY", by=grant("us", "consume", "produce"), keys=["k1"])
-
-
-def test_versions_and_priorities(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """Refused or not, singly and in groups, as by the library."""
-    first = far_pages.put("a", 1, version=0)
-    with pytest.raises(journal.VersionMismatch):
-        far_pages.put("a", 2, version=7)
-    assert far_pages.put("a", 2, version=first.version).outcome == "merged"
-    results = far_pages.put_many([Put("a", 3, version=1), Put("b", 1, version=0)])
-    assert isinstance(results[0], journal.VersionMismatch) and getattr(results[1], "outcome", None) == "inserted"
-    lease = far_pages.claim_key("b")
-    lease.release(priority=7)
-    assert pages.get("b").priority == 7  # type: ignore[union-attr]
-    with pytest.raises(journal.Invalid):
-        far_pages.release(lease.token, priority=-1)
 
 
 def test_a_put_for_a_version_is_not_repeated_blindly(remote: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,15 +42,7 @@ def test_a_put_for_a_version_is_not_repeated_blindly(remote: journal.Store, monk
     assert [call.command.retry for call in sent] == ["key", "request", "key", "request"]
 
 
-def test_awaited(far_pages: journal.Journal, store: journal.Store, pages: journal.Journal) -> None:
-    """The same names."""
-
-    async def main() -> None:
-        async with await journal.aio.connect(store.path) as far:
-            there = await far.journal("pages")
-            found = await there.buried(reason="odd", limit=1)
-            assert [b.key for b in found] == ["k1"] and found.has_more
-            assert len(await there.retry_many(["k1", "k3"])) == 2
-            assert await there.count(status="buried") == 3
-
-    asyncio.run(main())
+def test_retrying_is_for_admins(store: journal.Store, pages: journal.Journal) -> None:
+    """Consumers and producers cannot."""
+    with pytest.raises(journal.AccessDenied):
+        ask(store, "RETRY_MANY", by=grant("us", "consume", "produce"), keys=["k1"])

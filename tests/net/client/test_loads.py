@@ -52,30 +52,6 @@ def test_a_load_is_that_of_the_library(
     assert far_pages.load([many(1)], once=("n", 1)).is_repeated
 
 
-def test_refusals_are_those_of_the_library(
-    store: journal.Store, far_pages: journal.Journal, pages: journal.Journal, tmp_path: Path
-) -> None:
-    """The same errors, and nothing is changed or left."""
-    pages.put("k1")
-    (tmp_path / "cut").write_bytes(b"JLP2\0\0")
-    for error, match, parts, options in (
-        (journal.KeyExists, "'k1'", [many(3)], {"on_conflict": "error"}),
-        (journal.Invalid, "row 0 of part 1", [many(3, 5), block(("", 1))], {}),
-        (journal.Invalid, "part 1 is damaged", [many(3, 5), many(3)[:-1]], {}),
-        (journal.Invalid, "the part 0 is cut short", [tmp_path / "cut"], {}),
-        (journal.NotFound, "no part file", [tmp_path / "none"], {}),
-        (journal.Invalid, "one part", many(3), {}),
-        (journal.Invalid, "part 0 is 7", [7], {}),
-        (journal.Invalid, "parts is 7", 7, {}),
-        (journal.Invalid, "once is", [many(1)], {"once": "n"}),
-        (journal.Invalid, "on_conflict is", [many(1)], {"on_conflict": "x"}),
-        (journal.Invalid, "on_reject is", [many(1)], {"on_reject": "x"}),
-    ):
-        with pytest.raises(error, match=match):
-            far_pages.load(parts, **options)  # type: ignore[arg-type]
-        assert (pages.count(), left(store)) == (1, [])
-
-
 def test_parts_come_over_many_connections(
     server: Server,
     store: journal.Store,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import journal
@@ -11,26 +9,6 @@ import journal.aio
 from journal import Put
 from tests.net.client.daemon import TinyDaemon
 from tests.net.server.asking import ask, grant, pack
-
-
-def test_what_comes_next_is_put_with_the_done(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """The same key, another one, again after a lost reply, and refused as a whole."""
-    far_pages.put("a", 1)
-    first = far_pages.claim()
-    assert first is not None
-    result = first.done(next=Put("a", {"n": 2}, priority=30))
-    assert result is not None and (result.outcome, result.priority) == ("inserted", 30)
-    again = far_pages.done(first.token, next=Put("a", {"n": 2}))
-    assert again is not None and (again.outcome, again.version) == ("repeated", result.version)
-    second = far_pages.claim()
-    assert second is not None and second.data == {"n": 2}
-    pages.put("owned", owner="us")
-    with pytest.raises(journal.NotOwner):
-        second.done(next=Put("owned"))
-    with pytest.raises(journal.Invalid):
-        second.done(next="b")  # type: ignore[arg-type]
-    assert second.done(next=Put("b", 3)).outcome == "inserted"  # type: ignore[union-attr]
-    assert sorted((e.key, e.data) for e in pages.scan()) == [("b", 3), ("owned", None)]
 
 
 def test_many_at_once(far_pages: journal.Journal, pages: journal.Journal) -> None:
@@ -84,24 +62,3 @@ def test_a_plain_done_sends_what_it_always_sent(remote: journal.Store, tiny: Tin
     assert lease is not None
     assert lease.done() is None
     assert tiny.asked[-1].parameters == {"token": lease.token}
-
-
-def test_awaited(far_pages: journal.Journal, store: journal.Store, pages: journal.Journal) -> None:
-    """By a lease, by a token, and for many."""
-
-    async def main() -> None:
-        async with await journal.aio.connect(store.path) as far:
-            there = await far.journal("pages")
-            await there.put("a", 0)
-            lease = await there.claim()
-            assert lease is not None
-            assert (await lease.done(next=Put("a", 1))).outcome == "inserted"
-            lease = await there.claim()
-            assert lease is not None
-            assert (await there.done(lease.token, next=Put("a", 2))).outcome == "inserted"
-            leases = await there.claim_many(2)
-            results = await there.done_many(list(leases), next=[Put("b", 3)])
-            assert [getattr(r, "outcome", None) for r in results] == ["inserted"]
-
-    asyncio.run(main())
-    assert [(e.key, e.data) for e in pages.scan()] == [("b", 3)]

@@ -83,33 +83,6 @@ def test_it_shows_what_an_embedded_one_shows(far_pages: journal.Journal, pages: 
         assert len([block for part in far.parts(1) for block in part.read()]) > 2  # a frame holds no more
 
 
-def test_it_shows_one_moment(far_pages: journal.Journal) -> None:
-    """Whatever comes later; an empty one has a part without blocks."""
-    with far_pages.snapshot() as empty:
-        (part,) = empty.parts(3)
-        assert list(part.read()) == [] and empty.size == 0
-    far_pages.put("a", 1)
-    with far_pages.snapshot() as shot:
-        far_pages.put("b", 2)
-        far_pages.delete("a")
-        assert [decode_entry(*row).key for row in rows_of(shot.parts(2))] == ["a"]
-
-
-def test_arguments_are_those_of_the_library(far_pages: journal.Journal) -> None:
-    """The same errors, and nothing is sent."""
-    with far_pages.snapshot() as shot:
-        for count, limits in ((0, {}), (1, {"priorities": [256]}), (1, {"since": "?"})):
-            with pytest.raises(journal.Invalid):
-                shot.parts(count, **limits)  # type: ignore[arg-type]
-
-
-def test_the_schema_comes_along(far: journal.Store) -> None:
-    """For who makes columns of it."""
-    schema = journal.Schema([journal.Field("uri", "text")], key=["uri"])
-    with far.journal("typed", schema=schema).snapshot() as shot:
-        assert shot.schema == schema
-
-
 def test_closing_removes_the_copy(far_pages: journal.Journal, store: journal.Store) -> None:
     """Its parts are gone then, and say so; closing twice is fine, and so is closing after the connection's end."""
     far_pages.put("a")

@@ -10,51 +10,12 @@ import journal
 from journal.net.client.connect import connect
 from journal.net.wire.limits import Limits
 from tests.net.client.daemon import TinyDaemon
-from tests.net.client.small import NOW, Small
+from tests.net.client.small import Small
 
 
 def some(lease: journal.Lease | None) -> journal.Lease:
     assert lease is not None
     return lease
-
-
-def test_an_entry_goes_its_way(remote: journal.Store) -> None:
-    """Put, get, claim, extend and done, with the values of the library."""
-    pages = remote.journal("pages")
-    result = pages.put("/home", {"uri": "/home"}, priority=journal.NEW_PAGE)
-    assert result == journal.PutResult("inserted", journal.Cursor(1, 1), 1, NOW, 20)
-    entry = pages.get("/home")
-    assert entry is not None and entry.data == {"uri": "/home"} and entry.status == "W"
-    assert pages.get("/other") is None
-    lease = pages.claim(consumer="backend-1", lease="30s")
-    assert lease is not None
-    assert (lease.key, lease.data, lease.priority, lease.consumer) == ("/home", {"uri": "/home"}, 20, "backend-1")
-    assert lease.deadline == NOW + 30_000 and lease.extend("1m") == NOW + 60_001 == lease.deadline
-    assert pages.claim() is None
-    lease.done()
-    lease.done()
-    assert pages.get("/home") is None
-
-
-def test_a_lease_is_a_context_manager(remote: journal.Store) -> None:
-    """Done when the block ends, released when it raises."""
-    pages = remote.journal("pages")
-    pages.put("a", 1)
-    with pytest.raises(ZeroDivisionError), some(pages.claim()):
-        1 / 0  # noqa: B018
-    with some(pages.claim()) as lease:
-        assert lease.key == "a"
-    assert pages.get("a") is None
-
-
-def test_errors_are_those_of_the_library(remote: journal.Store) -> None:
-    """What a daemon refuses is raised here with its class and text."""
-    pages = remote.journal("pages")
-    pages.create("a", 1)
-    with pytest.raises(journal.KeyExists, match="there is an entry with the key 'a'"):
-        pages.create("a", 1)
-    with pytest.raises(journal.LeaseLost):
-        pages.done(12)
 
 
 def test_groups(remote: journal.Store, tiny: TinyDaemon) -> None:

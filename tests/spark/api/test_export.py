@@ -28,7 +28,7 @@ SCHEMA = Schema([Field("uri", "text", required=True), Field("depth", "uint8"), F
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store that nobody owns, with a journal of ten entries."""
+    """A store without an owner, with a journal of ten entries."""
     made = tmp_path / "work.journal"
     with journal.open(made) as store:
         pages = store.journal("pages", schema=SCHEMA)
@@ -122,7 +122,7 @@ def test_an_interrupted_export_is_begun_again(spark: SparkSession, path: Path, o
 def test_the_store_is_free_while_spark_writes(
     spark: SparkSession, path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E4: whoever owns it next need not wait for Spark; what is put then is not in the export."""
+    """E4: the next owner need not wait for Spark; what is put then is not in the export."""
     job: Any = sys.modules["spark_export.api.export"]._Job  # type: ignore[attr-defined]
     write = job._write
 

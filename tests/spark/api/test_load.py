@@ -28,7 +28,7 @@ ROWS = [(f"page-{n}", n % 3, NOW + n, f"/page/{n}") for n in range(100)]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a journal, which nobody owns."""
+    """A store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages").put("page-1", {"uri": "/before"}, priority=9, process_date=NOW, insertion_date=NOW - 9)
     return tmp_path / "work.journal"
@@ -198,7 +198,7 @@ def test_a_transaction_that_fails_leaves_nothing(
 
 @pytest.mark.usefixtures("unchanged")
 def test_rows_that_cannot_be_loaded_fail_the_load(spark: SparkSession, path: Path) -> None:
-    """By default; whoever finds it, a task or the journal."""
+    """By default; found by a task or by the journal."""
     with pytest.raises(journal.Invalid, match=r"\[JOURNAL_ROWS_REJECTED\].*priority"):
         load(frame(spark, [*ROWS, ("x", 256, NOW, "")]), path, "pages")
     with pytest.raises(Exception, match=r"\[JOURNAL_ROWS_REJECTED\].*no JSON"):
@@ -220,7 +220,7 @@ def test_rows_that_cannot_be_loaded_are_listed(spark: SparkSession, path: Path, 
 
 
 def test_a_load_that_was_made_is_not_made_again(spark: SparkSession, path: Path) -> None:
-    """Whoever repeats it, and with whatever rows: its number is kept with the rows."""
+    """By any program, and with any rows: its number is kept with the rows."""
     write(frame(spark), path, txnAppId="nightly", txnVersion="7")
     before = entries(path)
     write(frame(spark, [("late", 0, NOW, "")]), path, txnAppId="nightly", txnVersion="7")
@@ -253,7 +253,7 @@ def test_an_empty_frame_changes_nothing(spark: SparkSession, path: Path) -> None
 
 
 def test_what_nobody_knows_the_owner_of_goes_later(path: Path) -> None:
-    """After a day, with another load of the same store; what is younger may be somebody's."""
+    """After a day, with another load of the same store; what is younger may be in use."""
     import os
 
     from spark_export.loads.staging import STALE_S, beside

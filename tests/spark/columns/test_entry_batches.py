@@ -107,7 +107,7 @@ def test_text_and_bytes_keys_have_a_column_each() -> None:
     ],
 )
 def test_filters(rows: dict[str, Any], found: list[str]) -> None:
-    """Each option leaves what it says; an entry that has expired is no row, unless somebody works on it."""
+    """Each option leaves what it says; an entry that has expired is no row, unless a consumer works on it."""
     made = block(
         {"key": "a", "priority": 0},
         {"key": "b", "priority": 1, "expiration": NOW, "lease": ("c", NOW, NOW + 9, 2, 0)},
@@ -120,7 +120,7 @@ def test_filters(rows: dict[str, Any], found: list[str]) -> None:
 
 
 def test_a_lease_that_is_over_does_not_count() -> None:
-    """B3: its entry waits, whether somebody has taken it back yet or not; one that has expired meanwhile is no row."""
+    """B3: its entry waits, whether it was taken back yet or not; one that has expired meanwhile is no row."""
     made = block(
         {"key": "a", "lease": ("c", NOW - 9, NOW, 2, 0)},
         {"key": "b", "lease": ("c", NOW - 9, NOW + 1, 2, 0)},

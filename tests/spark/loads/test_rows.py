@@ -133,7 +133,7 @@ def test_what_a_row_may_be_is_not_decided_here() -> None:
 
 
 def test_a_key_in_two_columns_is_refused() -> None:
-    """Nobody can say which one is meant."""
+    """It is unknown which one is meant."""
     found = made({"key": ["a"], "key_bytes": [b"a"]})
     assert found.rows == [] and "both have a key" in found.rejected[0].reason
 

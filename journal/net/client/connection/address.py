@@ -19,7 +19,7 @@ SOCKET = "SOCKET"
 _FORMS = "unix:PATH, tcp://HOST:PORT, tls://HOST:PORT, or the path of a store whose daemon runs"
 
 
-class Address(NamedTuple):
+class DaemonAddress(NamedTuple):
     """Where to connect."""
 
     kind: str
@@ -42,22 +42,22 @@ def store_of(written: str | os.PathLike[str]) -> str | None:
     return os.path.abspath(text) if is_path else None
 
 
-def parse_address(written: str | os.PathLike[str]) -> Address:
+def parse_address(written: str | os.PathLike[str]) -> DaemonAddress:
     """The address that `written` names."""
     text = os.fspath(written) if isinstance(written, os.PathLike) else written
     if type(text) is not str or not text:
         raise Invalid(f"{written!r} is no address of a daemon: write {_FORMS}")
     for kind in ("tcp", "tls"):
         if text.startswith(f"{kind}://"):
-            return Address(kind, *_host_and_port(text, text[len(kind) + 3 :]))
+            return DaemonAddress(kind, *_host_and_port(text, text[len(kind) + 3 :]))
     if text.startswith("unix:"):
         path = text[5:].removeprefix("//")
         if not path:
             raise Invalid(f"{written!r} names no socket: write {_FORMS}")
-        return Address("unix", path)
+        return DaemonAddress("unix", path)
     if "://" in text:
         raise Invalid(f"{written!r} is no address of a daemon: write {_FORMS}")
-    return Address("unix", os.path.join(os.path.abspath(text), SOCKET))
+    return DaemonAddress("unix", os.path.join(os.path.abspath(text), SOCKET))
 
 
 def _host_and_port(written: str, text: str) -> tuple[str, int]:

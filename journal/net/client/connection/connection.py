@@ -36,10 +36,10 @@ from journal.errors import (
     StoreFull,
     TimedOut,
 )
-from journal.net.client.connection.address import Address
+from journal.net.client.connection.address import DaemonAddress
 from journal.net.client.connection.call import Call, Undo
 from journal.net.client.connection.discovery import daemon_of
-from journal.net.client.connection.options import Options
+from journal.net.client.connection.options import ConnectOptions
 from journal.net.client.connection.reconnect import Comeback, is_fatal
 from journal.net.client.connection.sockets import LOOK_S, Wire
 from journal.net.client.connection.transport import Insecure, open_wire
@@ -61,7 +61,7 @@ def now_ms() -> int:
 class Shared:
     """See the module."""
 
-    def __init__(self, address: Address, options: Options, store: str | None = None) -> None:
+    def __init__(self, address: DaemonAddress, options: ConnectOptions, store: str | None = None) -> None:
         """`store`: its path, where the address is looked up again for each connection."""
         self.address = address
         self._store = store

@@ -11,7 +11,7 @@ import os
 import stat
 
 from journal.errors import Invalid
-from journal.net.client.connection.address import Address, parse_address
+from journal.net.client.connection.address import DaemonAddress, parse_address
 
 LOCK = "LOCK"
 _BYTES_MAX = 64 * 1024
@@ -19,7 +19,7 @@ _KINDS = ("unix", "tcp", "tls")
 """In the order in which they are tried."""
 
 
-def daemon_of(store: str) -> Address:
+def daemon_of(store: str) -> DaemonAddress:
     """Where to connect for a store; its own socket where nothing else is known."""
     owner, *written = _lines(os.path.join(store, LOCK)) or [""]
     if _is_alive(owner):
@@ -29,7 +29,7 @@ def daemon_of(store: str) -> Address:
     return parse_address(store)
 
 
-def _parsed(line: str) -> Address | None:
+def _parsed(line: str) -> DaemonAddress | None:
     try:
         return parse_address(line) if line.startswith(("unix:", "tcp://", "tls://")) else None
     except Invalid:

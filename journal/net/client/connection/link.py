@@ -24,7 +24,7 @@ from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.connection import NEAR_MS, Shared, _ignore, now_ms
 from journal.net.client.connection.ordering import turns
 from journal.net.client.connection.sockets import LOOPBACK
-from journal.net.client.connection.waiters import Inbox, Opening, Posted, Waiter
+from journal.net.client.connection.waiters import Inbox, OpeningWaiter, Posted, Waiter
 from journal.net.wire.client_connection import Asked
 from journal.shield import shielded
 
@@ -164,7 +164,7 @@ class Link(Shared):
             self.ask(call_of(PingRequest()), timeout_ms)  # fails when there is no daemon
 
     def _open(self, call: Call, timeout_ms: int | None) -> tuple[Any, Inbox]:
-        opening = Opening(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)
+        opening = OpeningWaiter(None if timeout_ms is None else now_ms() + timeout_ms, self._inboxes)
         return self.ask_once(call, timeout_ms, opening), opening.inbox
 
     def shut(self, inbox: Inbox) -> None:

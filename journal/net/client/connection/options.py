@@ -51,7 +51,7 @@ TOTAL_MS_MAX = 90_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ConnectOptions:
     """The options of a client, checked."""
 
     identity: str = ""
@@ -78,7 +78,7 @@ def options_of(
     backoff: Backoff | None,
     tls: ssl.SSLContext | None,
     limits: Limits,
-) -> Options:
+) -> ConnectOptions:
     """The options of a client, from what its program gave."""
     if token is not None and not isinstance(token, str):
         raise Invalid(f"the token is a {type(token).__name__} (not shown): it must be a text, identity:secret")
@@ -96,7 +96,7 @@ def options_of(
         raise Invalid(f"backoff is {backoff!r}: it must be a journal.net.client.connection.options.Backoff")
     if not isinstance(limits, Limits):
         raise Invalid(f"limits is {limits!r}: it must be a Limits of journal.net.wire.limits")
-    return Options(
+    return ConnectOptions(
         identity="" if identity is None else checked(identity, PLACE, "identity", "letters, digits, _ . and -"),
         secret=None if secret is None else _secret_bytes(secret),
         name=None if name is None else checked(name, PLACE, "name", "letters, digits, _ . and -"),

@@ -1,5 +1,5 @@
 """
-Turns: how threads that make calls for other threads keep the order in which the calls were submitted.
+How threads that make calls for other threads keep the order in which the calls were submitted.
 
 The thread that has the turn holds a lock, which the link releases as soon as the first request of its call is sent.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns(threading.local):
+class SendingOrder(threading.local):
     """The turn that this thread has."""
 
     turn: threading.Lock | None = None
@@ -32,4 +32,4 @@ class Turns(threading.local):
             self.over()
 
 
-turns = Turns()
+turns = SendingOrder()

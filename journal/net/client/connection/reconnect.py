@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from journal.errors import AccessDenied, Busy, FrameError, JournalError, VersionUnsupported
-from journal.net.client.connection.address import Address
-from journal.net.client.connection.options import Options
+from journal.net.client.connection.address import DaemonAddress
+from journal.net.client.connection.options import ConnectOptions
 
 _FATAL = AccessDenied, VersionUnsupported, FrameError
 """Before the welcome: trying again would come to the same."""
@@ -13,7 +13,7 @@ _FATAL = AccessDenied, VersionUnsupported, FrameError
 class Comeback:
     """The attempts of one client. `options.wait_ms` is its patience until the first welcome, then that of the backoff."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: DaemonAddress, options: ConnectOptions) -> None:
         self.at = 0
         """When the next attempt is due."""
         self.reason = ""

@@ -14,7 +14,7 @@ import struct
 from os import sched_yield
 from time import monotonic_ns
 
-from journal.net.client.connection.address import Address
+from journal.net.client.connection.address import DaemonAddress
 from journal.shield import BREAKABLE, is_up
 
 LOOK_S = 1
@@ -34,7 +34,7 @@ _NO_WAIT = socket.MSG_DONTWAIT
 _TIMEVAL = struct.Struct("@ll")
 
 
-def connected_to(address: Address, timeout_s: float) -> socket.socket:
+def connected_to(address: DaemonAddress, timeout_s: float) -> socket.socket:
     """A connected socket; OSError when there is no answer."""
     if address.kind == "unix":
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -11,8 +11,8 @@ import ipaddress
 import socket
 import ssl
 
-from journal.net.client.connection.address import Address
-from journal.net.client.connection.options import Options
+from journal.net.client.connection.address import DaemonAddress
+from journal.net.client.connection.options import ConnectOptions
 from journal.net.client.connection.sockets import Wire, connected_to
 from journal.net.client.connection.tls_socket import TlsWire
 from journal.net.tls import client_context
@@ -24,7 +24,7 @@ class Insecure(Exception):
     """The peer cannot be authenticated, or the connection could be read by a third party."""
 
 
-def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wire:
+def open_wire(address: DaemonAddress, options: ConnectOptions, timeout_ms: int | None) -> Wire:
     """A connected wire; OSError when there is no answer, Insecure when it must not be used."""
     seconds = CONNECT_S if timeout_ms is None else max(0.001, min(CONNECT_S, timeout_ms / 1000))
     connected = connected_to(address, seconds)
@@ -43,7 +43,7 @@ def open_wire(address: Address, options: Options, timeout_ms: int | None) -> Wir
         raise
 
 
-def _check_near(connected: socket.socket, address: Address) -> None:
+def _check_near(connected: socket.socket, address: DaemonAddress) -> None:
     """O1."""
     found = ipaddress.ip_address(connected.getpeername()[0].partition("%")[0])
     found = getattr(found, "ipv4_mapped", None) or found

@@ -94,7 +94,7 @@ class Inbox:
             waiter.end()
 
 
-class Opening(Waiter):
+class OpeningWaiter(Waiter):
     """A thread that waits for a subscription, whose items may come at once."""
 
     def __init__(self, by: int | None, inboxes: dict[int, Inbox]) -> None:

@@ -19,7 +19,7 @@ from journal.core.log.acks import UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
 from journal.core.requests.follow import FeedOpenRequest
-from journal.engine.feed.consumers import FLUSH_MS
+from journal.engine.feed.consumer import FLUSH_MS
 from journal.errors import JournalError, Unacknowledged
 from journal.net.server.verbs.frame_sizes import text_bytes
 from journal.net.server.verbs.served_journal import Served

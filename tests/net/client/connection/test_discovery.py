@@ -11,7 +11,7 @@ import pytest
 
 import journal
 from journal.net.client.connect import connect
-from journal.net.client.connection.address import Address
+from journal.net.client.connection.address import DaemonAddress
 from journal.net.client.connection.discovery import daemon_of
 from journal.net.client.connection.options import Backoff
 from journal.net.server.server import ServeOptions
@@ -73,11 +73,11 @@ def lock(path: Path, *lines: str, owner: str = "") -> str:
 
 def test_what_a_dead_daemon_has_written_does_not_count(tmp_path: Path) -> None:
     """Its port may be another store's by now; nor does what is no address, or no LOCK."""
-    own = Address("unix", str(tmp_path / "s" / "SOCKET"))
+    own = DaemonAddress("unix", str(tmp_path / "s" / "SOCKET"))
     here = "tcp://127.0.0.1:7070"
     store = lock(tmp_path / "s", here)
-    assert daemon_of(store) == Address("tcp", "127.0.0.1", 7070)
-    assert daemon_of(lock(tmp_path / "s", "tls://h:1", here, "unix:/x")) == Address("unix", "/x")
+    assert daemon_of(store) == DaemonAddress("tcp", "127.0.0.1", 7070)
+    assert daemon_of(lock(tmp_path / "s", "tls://h:1", here, "unix:/x")) == DaemonAddress("unix", "/x")
     for owner in (f"{os.getpid()} 1", "1 x", "999999999 5", "../self 5", "x", " "):
         assert daemon_of(lock(tmp_path / "s", here, owner=owner)) == own
     assert daemon_of(lock(tmp_path / "s", "garbage", "tcp://", "unix:", "\ufffd")) == own

@@ -14,10 +14,10 @@ import journal
 from journal.core.requests.control import PingRequest
 from journal.net.client.connect import connect
 from journal.net.client.connection import transport
-from journal.net.client.connection.address import Address, parse_address
+from journal.net.client.connection.address import DaemonAddress, parse_address
 from journal.net.client.connection.call import call_of
 from journal.net.client.connection.link import Link
-from journal.net.client.connection.options import Backoff, Options
+from journal.net.client.connection.options import Backoff, ConnectOptions
 from journal.net.server.server import Server
 from journal.net.tls import TlsFiles, client_context, server_context
 from journal.net.wire.tokens import Token, parse_tokens
@@ -110,7 +110,7 @@ def test_plain_tcp_stays_on_this_machine(monkeypatch: pytest.MonkeyPatch, server
         def getpeername(self) -> tuple[str, int]:
             return "192.0.2.7", 7070
 
-    def far(address: Address, timeout_s: float) -> socket.socket:
+    def far(address: DaemonAddress, timeout_s: float) -> socket.socket:
         found = socket.create_connection((address.host, address.port), timeout_s)
         return Elsewhere(fileno=found.detach())
 
@@ -135,7 +135,7 @@ def test_a_daemon_that_says_nothing_in_the_handshake_is_given_up_on() -> None:
 
 def ask_briefly(address: str) -> None:
     """A connection that is not patient."""
-    link = Link(parse_address(address), Options(backoff=BRIEF, tls=client_context(ca=CERTIFICATES / "ca.pem")))
+    link = Link(parse_address(address), ConnectOptions(backoff=BRIEF, tls=client_context(ca=CERTIFICATES / "ca.pem")))
     try:
         link.ask(call_of(PingRequest()), 200)
     finally:

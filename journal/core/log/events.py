@@ -292,9 +292,9 @@ def put_events(
 def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
     """The events of an effect whose first change has this offset."""
     match effect:
-        case fx.Put(primary, value):
+        case fx.PutEffect(primary, value):
             return [_written(where, offset, _INSERT, "put", primary, value)]
-        case fx.Puts(items) | fx.Load(items=items):
+        case fx.PutsEffect(items) | fx.LoadEffect(items=items):
             return list(put_events(repeat(where), offset, items[::2], items[1::2]))
         case fx.Done(items):
             return _done(where, offset, items)
@@ -372,7 +372,7 @@ def _clear(where: Where, offset: int, entries: list[Any], buried: list[bytes], f
 def _part(where: Where, offset: int, verb: Any, args: list[Any]) -> Event:
     """One part of a group: a change of its own."""
     effect = fx.from_list(verb, args)
-    if type(effect) in (fx.Group, fx.Load, fx.LoadGroup) or fx.changes(effect) != 1:
+    if type(effect) in (fx.Group, fx.LoadEffect, fx.LoadGroup) or fx.changes(effect) != 1:
         raise LogDamaged(f"a group of changes at offset {offset} holds {type(effect).__name__} with more than one")
     return effect_events(effect, where, offset)[0]
 
@@ -393,9 +393,9 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
             return _other(where, offset, _UPDATE, "timeout", primary, More(key, version, timeouts, token=token))
         case fx.Bury():
             return _buried(where, offset, effect)
-        case fx.Retry(_, primary, value):
+        case fx.RetryEffect(_, primary, value):
             return _written(where, offset, _INSERT, "retry", primary, value)
-        case fx.Delete(primary, key):
+        case fx.DeleteEffect(primary, key):
             return _other(where, offset, _DELETE, "delete", primary, More(key))
         case fx.Lower(name):
             return _other(where, offset, _COMMAND, "lower", None, More(flag=name))
@@ -403,7 +403,7 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
             return _other(where, offset, _COMMAND, "raise", None, More(flag=name, reason=message))
         case fx.Carry():
             return _other(where, offset, _NOOP, "carry", None, More())
-        case fx.Step():
+        case fx.StepEffect():
             return _other(where, offset, _NOOP, "step", None, More())
         case fx.Unbury(_, key):
             return _other(where, offset, _COMMAND, "unbury", None, More(key))

@@ -52,7 +52,7 @@ RULES: dict[str, Rule] = {
 """What becomes of a row whose key is there."""
 NAMED_MAX = 5
 """So many keys that are there are named by an error."""
-_PUT = fx.VERBS[fx.Put][0]
+_PUT = fx.VERBS[fx.PutEffect][0]
 _MIDDLE, _REST = slice(BOUND.stop, AT), slice(AT, None)
 _pack_turn = struct.Struct(">Q").pack
 _pack_at = struct.Struct(">QIB").pack
@@ -224,7 +224,7 @@ class OneLoad:
         flat: list[bytes] = [b""] * (2 * len(items))
         flat[::2], flat[1::2] = primaries, values
         once, state = self._options.once, self._p.state
-        effect = fx.Puts(flat) if once is None else fx.Load(*once, flat)
+        effect = fx.PutsEffect(flat) if once is None else fx.LoadEffect(*once, flat)
         if len(items) < BULK or not are_all:
             return self._write(effect, len(items), state.apply)
 

@@ -40,7 +40,10 @@ class ReadyLoad:
         if state.collisions or (state.size() and state.taken(rows.slots())):
             return None
         effect = fx.Packed(
-            fx.Puts([]) if once is None else fx.Load(*once, []), 2 * rows.count, rows.packed_bytes, self._inserted()
+            fx.PutsEffect([]) if once is None else fx.LoadEffect(*once, []),
+            2 * rows.count,
+            rows.packed_bytes,
+            self._inserted(),
         )
         last = write_load(p, effect, rows.count, rows.bytes, self._now, self._options.level, self._insert_keys)
         return Loaded(cursor_of(last), inserted=rows.count), last

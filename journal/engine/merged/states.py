@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Container
 from functools import partial
 
-from journal.core.entry.effects import Effect, Step
+from journal.core.entry.effects import Effect, StepEffect
 from journal.engine.log.reader import RecordPlace
 from journal.engine.merged.rows import PrefixedRows, behind, name_in
 from journal.engine.state.apply import JournalState
@@ -84,7 +84,7 @@ class Namespaces(JournalState):
 
     def apply_to(self, name: bytes, effect: Effect, at: int) -> None:
         """Apply an effect to the journal that it belongs to (M1); a step of the clock moves the leases of all."""
-        if type(effect) is Step:
+        if type(effect) is StepEffect:
             self.step(effect, at)
             return
         state = self.state_of(name)
@@ -95,7 +95,7 @@ class Namespaces(JournalState):
         """Apply an effect that belongs to no journal."""
         self.apply_to(OWN, effect, at)
 
-    def step(self, step: Step, at: int) -> None:
+    def step(self, step: StepEffect, at: int) -> None:
         """The clock was set: those that are not in use see it when they are loaded."""
         super().step(step, at)
         for name, state in self.states.items():

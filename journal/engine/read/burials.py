@@ -136,7 +136,7 @@ def _retry(p: WorkPath, key: UserKey) -> Change:
         if found.row is not None:
             raise KeyExists(f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other")
         row = lifecycle.retry(buried, found.slot, now, offset)
-        effect = fx.Retry(name, row.primary, encode_row(row))
+        effect = fx.RetryEffect(name, row.primary, encode_row(row))
         return Decided(result_of("retried", row, offset), effect, lifecycle.Found(row.primary[SLOT_AT:], row))
 
     return Change(key, raw, decide)

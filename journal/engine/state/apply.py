@@ -384,12 +384,12 @@ class JournalState(StoredState):
 
     def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
-        if type(effect) is not fx.Put:
+        if type(effect) is not fx.PutEffect:
             self.flush()
         match effect:
-            case fx.Put(primary, value):
+            case fx.PutEffect(primary, value):
                 self.insert(decode_entry(primary, value), value)
-            case fx.Puts(items):
+            case fx.PutsEffect(items):
                 self._insert_all(items)
             case fx.Replace(old, primary, value):
                 self._replace(old, primary, value, at)
@@ -410,12 +410,12 @@ class JournalState(StoredState):
                 self._expire_lease(effect, at)
             case fx.Bury():
                 self._bury(effect, at)
-            case fx.Retry(name, primary, value):
+            case fx.RetryEffect(name, primary, value):
                 self._unbury(name, at)
                 self.insert(decode_entry(primary, value), value)
             case fx.Unbury(name=name):
                 self._unbury(name, at)
-            case fx.Delete(primary=primary):
+            case fx.DeleteEffect(primary=primary):
                 self._drop(primary, at)
             case fx.Expire(items):
                 for i, primary in enumerate(items[::2]):
@@ -426,7 +426,7 @@ class JournalState(StoredState):
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
                 self.look_for_pause()
-            case fx.Step():
+            case fx.StepEffect():
                 self.step(effect, at)
             case fx.Carry():
                 self._carry(effect, at)
@@ -434,7 +434,7 @@ class JournalState(StoredState):
                 self._clear(effect, at)
             case fx.Group(parts):
                 self._apply_each(parts, at)
-            case fx.Load(name, number, items):
+            case fx.LoadEffect(name, number, items):
                 self._insert_all(items)
                 self.once.set(name, number, at + len(items) // 2 - 1)
             case fx.LoadGroup(name, number, parts):

@@ -59,7 +59,7 @@ class Steps:
         self.all: list[Stepped] = []
         self._is_kept = True
 
-    def add(self, at: int, step: fx.Step) -> None:
+    def add(self, at: int, step: fx.StepEffect) -> None:
         """The clock was set (D1)."""
         self.all.append(Stepped(at, *step))
         self._is_kept = False
@@ -151,7 +151,7 @@ class ClockOffset:
             return
         host, state = self._host, self._state
         now = (self._time.steady() + offset) // 1_000_000
-        step = fx.Step(by, now, max(now, self._log.stamp))
+        step = fx.StepEffect(by, now, max(now, self._log.stamp))
         host.flush()
         try:
             host.write_unawaited(step, 1, now)

@@ -56,9 +56,9 @@ def _each(state: StoredState, effect: fx.Effect, written: dict[bytes, bytes]) ->
             before = _data(state, old, written)
             written[primary] = value
             return [before]
-        case fx.Delete(primary, _):
+        case fx.DeleteEffect(primary, _):
             return [_data(state, primary, written)]
-        case fx.Put(primary, value):
+        case fx.PutEffect(primary, value):
             written[primary] = value
             return [None]
         case fx.LoadGroup(effects=[]):

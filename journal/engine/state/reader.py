@@ -188,7 +188,7 @@ class StoredState:
         self.finished.move_to(rows)
         self.steps.move_to(rows)
 
-    def step(self, step: fx.Step, at: int) -> None:
+    def step(self, step: fx.StepEffect, at: int) -> None:
         """The clock was set (clock_steps D1)."""
         self.steps.add(at, step)
         self.leases.move(step.by, at)

@@ -66,7 +66,7 @@ def _delete(delete: Any) -> Change:
         if found.row is None:
             return Decided(False, None, found)
         row = lifecycle.change_by_owner(found, delete.key, owner, version)
-        return Decided(True, fx.Delete(row.primary, delete.key), found._replace(row=None))
+        return Decided(True, fx.DeleteEffect(row.primary, delete.key), found._replace(row=None))
 
     return Change(delete.key, key_bytes(delete.key), decide)
 

@@ -112,7 +112,7 @@ class SinglePuts:
         at = log.next_offset
         primary = pack_place(priority, now, at) + slot
         value = encode_usual(primary, now, at, raw, data)
-        p.append(_new(fx.Put, (primary, value)), 1, now, level)
+        p.append(_new(fx.PutEffect, (primary, value)), 1, now, level)
         try:
             state.insert_usual(slot, _new(Row, (primary, now, 0, now, at, 1, 0, b"", key, data)), value)
         except LmdbError as e:
@@ -147,7 +147,7 @@ class SinglePuts:
         primary = pack_place(priority, date, at) + slot
         value = encode_new(primary, insertion, expiration, accepted, at, owner, raw, key_size(key, raw), data)
         row = Row(primary, insertion, expiration, accepted, at, 1, 0, owner, key, data)
-        p.write(fx.Put(primary, value), 1, now, level, lambda _: state.insert(row, value))
+        p.write(fx.PutEffect(primary, value), 1, now, level, lambda _: state.insert(row, value))
         counts_of(p, rule)["inserted"] += 1
         return _new(PutResult, (_INSERTED, _new(Cursor, (p.order, at - log.base)), 1, date, priority)), at
 

@@ -141,7 +141,7 @@ def put_together(p: WorkPath, puts: list[tuple[str, bytes, bytes, int, int]]) ->
         at += 1
     if not rows:
         return results
-    p.append(fx.Puts(flat), at - first, now, FULL)
+    p.append(fx.PutsEffect(flat), at - first, now, FULL)
     try:
         for slot, row, value in rows:
             state.insert_usual(slot, row, value)
@@ -230,7 +230,7 @@ def _insert_plain(
     ]
     flat = [part for pair in pairs for part in pair]
     pairs.sort()
-    p.write(fx.Puts(flat), len(pairs), now, level, lambda _: state.insert_many(pairs, []))
+    p.write(fx.PutsEffect(flat), len(pairs), now, level, lambda _: state.insert_many(pairs, []))
     return results, offset + len(pairs) - 1
 
 
@@ -277,5 +277,5 @@ def _insert(
     if not pairs:
         return -1
     pairs.sort()
-    p.write(fx.Puts(flat), len(pairs), now, level, lambda _: state.insert_many(pairs, extras))
+    p.write(fx.PutsEffect(flat), len(pairs), now, level, lambda _: state.insert_many(pairs, extras))
     return offset - 1

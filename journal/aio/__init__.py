@@ -151,6 +151,7 @@ class AsyncJournal(_AsyncFollowing):
     count_of = _verb(Journal.count_of)
     owners = _verb(Journal.owners)
     get_many = _verb(Journal.get_many)
+    peek_many = _verb(Journal.peek_many)
     forecast = _verb(Journal.forecast)
     raise_flag = _verb(Journal.raise_flag)
     pause = _verb(Journal.pause)

@@ -21,7 +21,7 @@ from journal.core.buckets import Range
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
 from journal.core.forecast.forecast import Forecast
-from journal.core.limits import CREDIT_MAX, GROUP_MAX, KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.limits import CREDIT_MAX, GROUP_MAX, KEY_BYTES_MAX, LIST_MAX, PRIORITY_MAX
 from journal.core.loads.session import LoadPart, LoadSession, load_id, part_name, part_names
 from journal.core.log.cursor import Cursor
 from journal.core.requests.consume import (
@@ -60,6 +60,7 @@ from journal.core.requests.read import (
     ForecastRequest,
     GetManyRequest,
     GetRequest,
+    PeekManyRequest,
     ScanRequest,
     SelectRequest,
     StatisticsRequest,
@@ -562,6 +563,17 @@ class Journal(Log[JournalBackend]):
     def get_many(self, keys: Iterable[UserKey]) -> list[Entry | None]:
         """The entries with these keys, None for each that there is not, in order."""
         return self._call(GetManyRequest.of(keys=listed(keys, "get_many")))
+
+    def peek_many(self, n: int, *, buckets: Range | None = None) -> list[Entry]:
+        """
+        Up to `n` entries that are due, in the order of work, as `claim_many` would take them; nothing is claimed. With `buckets`: of these.
+
+        Over a connection fewer than there are when a frame (1 MiB) holds no more.
+        """
+        if type(n) is not int or not 1 <= n <= LIST_MAX:
+            raise Invalid(f"peek_many shows 1 to {LIST_MAX} entries, not {n!r}")
+        _check_buckets(buckets)
+        return self._call(PeekManyRequest(n=n, buckets=buckets))
 
     def scan(
         self, *, status: str | None = None, since: DateLike | None = None, until: DateLike | None = None

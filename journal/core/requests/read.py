@@ -9,6 +9,7 @@ from journal.core.requests.fields import (
     After,
     Buckets,
     Consumer,
+    Count,
     CursorField,
     Date,
     Key,
@@ -19,7 +20,7 @@ from journal.core.requests.fields import (
     Status,
     Steps,
 )
-from journal.core.requests.request import KNOWN, PRODUCE, PRODUCE_OR_CONSUME, Request, RetryRule, request
+from journal.core.requests.request import CONSUME, KNOWN, PRODUCE, PRODUCE_OR_CONSUME, Request, RetryRule, request
 from journal.core.values import Entry, Generation, Page
 
 R_co = TypeVar("R_co", covariant=True)
@@ -54,6 +55,14 @@ class GetManyRequest(Request[list[Entry | None]]):
     """The entries with these keys, in order; fewer than keys when it is too much for one reply: ask for the rest."""
 
     keys: Keys
+
+
+@request("PEEK_MANY", CONSUME, RetryRule.ALWAYS, "[entry]", is_slow=True)
+class PeekManyRequest(Request[list[Entry]]):
+    """The next entries that are due, in the order of work, of all buckets or of a range; fewer when it is too much for one reply."""
+
+    n: Count
+    buckets: Buckets | None = None
 
 
 class _ScanFilter(Request[R_co]):

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from itertools import islice
 from typing import Any
 
-from journal.core.arguments import owner_bytes
+from journal.core.arguments import AVAILABLE, owner_bytes
 from journal.core.entry.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.entry.rows import Row
 from journal.core.forecast.forecast import Forecast, ForecastTally
@@ -24,6 +24,7 @@ from journal.core.requests.read import (
     ForecastRequest,
     GetManyRequest,
     GetRequest,
+    PeekManyRequest,
     ScanRequest,
     SelectRequest,
 )
@@ -65,6 +66,13 @@ def filter_of(p: ReadPath, asked: SelectRequest | CountRequest | ScanRequest) ->
 def select(p: ReadPath, asked: SelectRequest, caller: Caller) -> Page:
     """A page of the entries that are selected, in the order of work."""
     return Selection(p, filter_of(p, asked)).page(asked.limit or LIMIT, _start(asked.after))
+
+
+@handles(PeekManyRequest)
+def peek_many(p: ReadPath, asked: PeekManyRequest, caller: Caller) -> list[Any]:
+    """The next entries that are due, in the order of work."""
+    due = Filter(AVAILABLE, slots=bucket_bounds(asked.buckets, p.settings))
+    return [caller.entry(row, "W", 0) for row, _ in Selection(p, due).rows(asked.n)]
 
 
 @handles(EntriesOfRequest)

@@ -4,7 +4,7 @@ Comparing on a machine that other people use too.
 M1  What is compared runs in turn, in short rounds, within one run: a slow second then hits both sides.
 M2  The figure is the median of the ratios of each round, so a few bad rounds do not move it. The ratio of all time
     spent is kept beside it, because a median forgives what is rare and long (a checkpoint, say) and a sum does not.
-M3  Who goes first changes with each round, unless one needs what the one before it left.
+M3  Which one goes first changes with each round, unless one needs what the one before it left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 DATA = b"x" * 100
-"""What everybody stores."""
+"""What every queue stores."""
 
 
 def nothing() -> None:
@@ -85,5 +85,5 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def say(what: str) -> None:
-    """Progress, for the person who waits: on stderr, so that the table can be piped."""
+    """Progress, for the waiting user: on stderr, so that the table can be piped."""
     print(f"  … {what}", file=sys.stderr, flush=True)

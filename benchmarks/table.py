@@ -99,7 +99,7 @@ def render(rows: Iterable[Row]) -> str:
 
 
 def render_measured(measured: Iterable[Measured]) -> str:
-    lines = [("measured", "who", "durability", "median", "mean", "")]
+    lines = [("measured", "by", "durability", "median", "mean", "")]
     for one in measured:
         median = "–" if one.median_us is None else us(one.median_us)
         mean = "–" if one.mean_us is None else us(one.mean_us)

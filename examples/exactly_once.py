@@ -1,8 +1,8 @@
 """
 An effect that happens once, whatever happens to the worker.
 
-Nobody can promise that work is *processed* once: a worker may die after it did something and before it said so. But the effect
-can be made to happen once: it is stored together with the key of its entry, in one transaction, and whoever finds the key there
+No queue can promise that work is *processed* once: a worker may die after it did something and before it said so. But the effect
+can be made to happen once: it is stored together with the key of its entry, in one transaction, and a worker that finds the key there
 has nothing more to do.
 
 Here the effect is a payment in an SQLite database. A worker is killed with -9 at every step, one after the other; then one may finish.
@@ -20,7 +20,7 @@ STEPS = (
     "before the effect",
     "in the middle of the transaction",
     "after the effect, before done",
-    "after done, before anybody heard of it",
+    "after done, before the caller was told",
     "",
 )
 
@@ -41,7 +41,7 @@ def work(step: str) -> None:
 
     bank = open_bank()
     with journal.open("payments.journal") as store:
-        # After a restart under its name it gets its lease back at once; nobody has to wait until it runs out.
+        # After a restart under its name it gets its lease back at once; no other worker has to wait until it runs out.
         consumer = journal.Consumer(store.journal("payments"), name="payer", lease="10m")
         consumer.subscribe()
         while (lease := consumer.take_nowait()) is not None:
@@ -53,7 +53,7 @@ def work(step: str) -> None:
             bank.execute("COMMIT")
             die_at("after the effect, before done")
             lease.done()
-            die_at("after done, before anybody heard of it")
+            die_at("after done, before the caller was told")
         consumer.close()
 
 

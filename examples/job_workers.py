@@ -2,7 +2,7 @@
 Jobs, workers with heartbeats, and a worker that dies.
 
 A worker takes a job for four seconds at a time and says "I am still at it" after each step. The first one is killed with -9 in
-the middle of its work: nobody has to notice. When its last heartbeat is four seconds old the job goes to the next worker.
+the middle of its work: no other process has to notice. When its last heartbeat is four seconds old the job goes to the next worker.
 """
 
 import signal

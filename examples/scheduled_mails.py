@@ -1,7 +1,7 @@
 """
 Scheduled e-mails, and one that is cancelled.
 
-A shop publishes mails for later when somebody registers or buys: no cron job looks for what is due. Until its time has come a
+A shop publishes mails for later when a customer registers or buys: no cron job looks for what is due. Until its time has come a
 mail is the shop's: it can be moved, or cancelled, because the customer has come back by himself.
 """
 
@@ -15,7 +15,7 @@ def main() -> None:
         mails = store.journal("mails")
         shop = journal.Producer(mails, group="shop")
 
-        # A natural key: whoever asks again, after a crash say, does not send it twice.
+        # A natural key: a program that asks again, after a crash say, does not send it twice.
         shop.publish({"to": "ann", "text": "welcome"}, key="ann/welcome")
         shop.publish({"to": "ann", "text": "how do you like it?"}, key="ann/8h", delay="2s")
         shop.publish({"to": "bob", "text": "you left something behind"}, key="bob/basket", delay="1s")

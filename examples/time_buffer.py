@@ -1,9 +1,9 @@
 """
 A time buffer between two queues: what comes out of one goes into the other, some time later.
 
-The two queues stand for topics of a message broker. In between everything waits in a journal, on disk, for as long as it should. A message
-has a key: when the buffer dies after it passed one on and before it noted that, it passes it on again with the same key, and who reads the
-second queue can tell.
+The two queues stand for topics of a message broker. In between everything waits in a journal, on disk, for as long as it should. A
+message has a key: when the buffer dies after it passed one on and before it noted that, it passes it on again with the same key, and
+the reader of the second queue can tell.
 """
 
 import queue

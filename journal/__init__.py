@@ -3,42 +3,13 @@ Journal: an embedded, durable journal of work to do.
 
 Rows with a priority and a date, handed to backends under a lease, in order, at the right millisecond.
 
-Engine modules are imported lazily: programs that only connect to a daemon (`journal.connect`) do not need lmdb.
+Modules are imported when a name of them is first used: programs that only connect to a daemon (`journal.connect`) do not need lmdb.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from journal.api.backend import Feed, Snapshot, SnapshotPart, Subscription
-from journal.api.journal import Journal
-from journal.api.lease import Lease
-from journal.api.log import MergedJournals
-from journal.api.store import Store
-from journal.core.buckets import Range
 from journal.core.entry.priority import IMPORTANT, NEW_PAGE, NOW, RESET, REVIEW, SLOW, TIME_ALLOWS, UPDATES
-from journal.core.forecast.forecast import Forecast
-from journal.core.log.cursor import Cursor
-from journal.core.log.events import Event
-from journal.core.retry import Retry
-from journal.core.schema.field import Field
-from journal.core.schema.schema import Schema
-from journal.core.snapshot_blocks import Block
-from journal.core.values import (
-    Backup,
-    Buried,
-    BuriedPage,
-    Compacted,
-    Delete,
-    Entry,
-    FeedView,
-    Flag,
-    Loaded,
-    Move,
-    Page,
-    Put,
-    PutResult,
-    Rejected,
-)
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -74,12 +45,41 @@ from journal.errors import (
     VersionMismatch,
     VersionUnsupported,
 )
-from journal.net.client.connect import connect
 
 if TYPE_CHECKING:
     from journal._open import open
+    from journal.api.backend import Feed, Snapshot, SnapshotPart, Subscription
+    from journal.api.journal import Journal
+    from journal.api.lease import Lease
+    from journal.api.log import MergedJournals
+    from journal.api.store import Store
+    from journal.core.buckets import Range
+    from journal.core.forecast.forecast import Forecast
+    from journal.core.log.cursor import Cursor
+    from journal.core.log.events import Event
+    from journal.core.retry import Retry
+    from journal.core.schema.field import Field
+    from journal.core.schema.schema import Schema
+    from journal.core.snapshot_blocks import Block
+    from journal.core.values import (
+        Backup,
+        Buried,
+        BuriedPage,
+        Compacted,
+        Delete,
+        Entry,
+        FeedView,
+        Flag,
+        Loaded,
+        Move,
+        Page,
+        Put,
+        PutResult,
+        Rejected,
+    )
     from journal.engine.log.read_log import LogRecord, read_log
     from journal.engine.restore import restore
+    from journal.net.client.connect import connect
     from journal.roles.consumer import Consumer
     from journal.roles.producer import Producer, Published
 
@@ -167,20 +167,34 @@ __all__ = [
     "restore",
 ]
 
-_LATER = {
-    "Consumer": "journal.roles.consumer",
-    "LogRecord": "journal.engine.log.read_log",
-    "Producer": "journal.roles.producer",
-    "Published": "journal.roles.producer",
-    "open": "journal._open",
-    "read_log": "journal.engine.log.read_log",
-    "restore": "journal.engine.restore",
+_PLACES = {
+    "journal._open": "open",
+    "journal.api.backend": "Feed Snapshot SnapshotPart Subscription",
+    "journal.api.journal": "Journal",
+    "journal.api.lease": "Lease",
+    "journal.api.log": "MergedJournals",
+    "journal.api.store": "Store",
+    "journal.core.buckets": "Range",
+    "journal.core.forecast.forecast": "Forecast",
+    "journal.core.log.cursor": "Cursor",
+    "journal.core.log.events": "Event",
+    "journal.core.retry": "Retry",
+    "journal.core.schema.field": "Field",
+    "journal.core.schema.schema": "Schema",
+    "journal.core.snapshot_blocks": "Block",
+    "journal.core.values": "Backup Buried BuriedPage Compacted Delete Entry FeedView Flag Loaded Move Page Put PutResult Rejected",
+    "journal.engine.log.read_log": "LogRecord read_log",
+    "journal.engine.restore": "restore",
+    "journal.net.client.connect": "connect",
+    "journal.roles.consumer": "Consumer",
+    "journal.roles.producer": "Producer Published",
 }
-"""What is imported when it is first used, and from where."""
+"""What is imported when it is first used: the names of each module."""
+_LATER = {name: module for module, names in _PLACES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """See _LATER."""
+    """See _PLACES."""
     if name not in _LATER:
         raise AttributeError(f"module 'journal' has no attribute {name!r}")
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-from types import TracebackType
 from typing import Self
 
 from journal.core.loads.blocks import LoadRow as LoadRow
@@ -108,9 +107,7 @@ class PartWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -25,19 +25,22 @@ W7  A wait of the main thread ends at least each MISSED_S, and goes on. Python l
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # without the enums of `signal`, which take longer than all else
 import os
 import threading
 from _thread import LockType, allocate_lock, get_ident, interrupt_main
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from time import monotonic
 from types import FrameType, FunctionType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
+_signal: Any = import_module("_signal")
+"""Without the enums of `signal`, which take longer than all else."""
+_interrupt: Callable[[int], None] = cast(Any, interrupt_main)
 _INT, _TERM, _ALRM = int(_signal.SIGINT), int(_signal.SIGTERM), int(_signal.SIGALRM)
 _REST = tuple(_signal.valid_signals() - {_INT, _TERM, _ALRM, _signal.SIGKILL, _signal.SIGSTOP})
 LOOK_EACH = 64
@@ -163,7 +166,7 @@ def _tell() -> None:
         _pass_on(first, None)
     finally:
         for number in others:
-            interrupt_main(number)  # type: ignore[arg-type]
+            _interrupt(number)
 
 
 def _note(number: int, frame: FrameType | None) -> None:
@@ -335,7 +338,7 @@ def whole(function: F) -> F:
         with SHIELD:
             return function(*args, **options)
 
-    return call  # type: ignore[return-value]
+    return cast(F, call)
 
 
 def shielded(made: C) -> C:

@@ -3,7 +3,7 @@ The second scene of the demo: a daemon keeps a store, two backends in processes 
 arrive on time.
 
 The witness starts `journal serve` and the backends, schedules mails over its own connection, and hears from the backends when each of
-them came. Nobody polls: the daemon's timer tells the backends with a datagram, and how often it woke up is shown.
+them came. No backend polls: the daemon's timer tells the backends with a datagram, and how often it woke up is shown.
 
 E1  Every mail arrives, at one backend, once.
 E2  None arrives before its date.
@@ -31,7 +31,7 @@ FIRST_MS = 1_500
 APART_MS = 250
 PATIENCE_S = 60.0
 CLOCKS_MS = 20
-"""The daemon's time follows the system's clock, which somebody may be setting; so much apart they may be."""
+"""The daemon's time follows the system's clock, which may be set meanwhile; so much apart they may be."""
 Promise = tuple[bool, str]
 
 
@@ -140,7 +140,7 @@ class Scene:
             after = self.status()
             self.tell(
                 f"* {int(after['datagrams']) - int(status['datagrams'])} datagrams told of them; the daemon answered "
-                f"{int(after['requests']) - int(status['requests'])} requests in all: nobody polled"
+                f"{int(after['requests']) - int(status['requests'])} requests in all: no backend polled"
             )
             return self.promises(mails.count())
 

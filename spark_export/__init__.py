@@ -8,15 +8,16 @@ It stands on journal's public API; journal never imports it. Importing it brings
 """
 
 from spark_export.api.export import export, manifest_of
-from spark_export.api.load import LoadResult, load
+from spark_export.api.load import load
 from spark_export.api.session import register, session
 from spark_export.columns.timelines import same_timeline
-from spark_export.exports.manifest import Manifest
+from spark_export.exports.manifest import ExportManifest
+from spark_export.loads.result import LoadResult
 from spark_export.snapshots.shared import SharedSnapshot, snapshot
 
 __all__ = [
+    "ExportManifest",
     "LoadResult",
-    "Manifest",
     "SharedSnapshot",
     "export",
     "load",

@@ -62,6 +62,11 @@ def problem(kind: type[E], code: str, text: str) -> E:
     return kind(f"[{code}] {text}")
 
 
+def invalid(code: str, text: str) -> Invalid:
+    """An error about what the caller has given, with its code."""
+    return problem(Invalid, code, text)
+
+
 _CODES: tuple[tuple[type[JournalError], str], ...] = (
     (NotFound, NOT_FOUND),
     (CursorUnavailable, CURSOR_UNAVAILABLE),
@@ -93,16 +98,21 @@ def told() -> Iterator[None]:
 @contextmanager
 def spark_at(where: str) -> Iterator[None]:
     """What Spark says when it fails at a target becomes one line with a code; one of ours that came through Spark has its own."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (Py4JJavaError, PySparkException) as e:
-        ours = re.search(r"\[JOURNAL_[A-Z_]+\] [^\n]*", str(e))
-        if ours is not None:
-            raise JournalError(ours[0]) from e
+        if (ours := coded_in(e)) is not None:
+            raise JournalError(ours) from e
         raise problem(StorageError, TARGET_FAILED, f"Spark failed at {where}: {_reason(e)}") from e
+
+
+def coded_in(error: Exception) -> str | None:
+    """The text of an error of ours, with its code, that Spark has wrapped into this one; None: there is none."""
+    found = re.search(r"\[JOURNAL_[A-Z_]+\] [^\n]*", str(error))
+    return None if found is None else found[0]
 
 
 def _reason(error: Any) -> str:

@@ -80,6 +80,17 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [target for target in local if not (document.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("document", documents())
+def test_prose_is_wrapped(document: Path) -> None:
+    """At 100 columns; tables, and what is made from the code, have lines of their own."""
+    _, prose = split(document.read_text(encoding="utf-8"))
+    text = re.sub(
+        r"<!-- made.*?<!-- end -->", lambda made: "\n" * made[0].count("\n"), "\n".join(prose), flags=re.DOTALL
+    )
+    lines = enumerate(text.split("\n"), 1)
+    assert [number for number, line in lines if len(line) > 100 and not line.lstrip().startswith("|")] == []
+
+
 def test_a_document_keeps_its_line_numbers() -> None:
     """The splitter takes python blocks and nothing else."""
     text = "a\n```python\nx = 1\n```\nb\n```python no-run\ny\n```\n```sh\nz\n```\n"

@@ -62,7 +62,7 @@ left in the buffer: 0
 killed before the effect: payments 0, cents 0
 killed in the middle of the transaction: payments 0, cents 0
 killed after the effect, before done: payments 1, cents 100
-killed after done, before anybody heard of it: payments 1, cents 100
+killed after done, before the caller was told: payments 1, cents 100
 finished: payments 3, cents 300
 left: 0
 """,

@@ -320,12 +320,15 @@ def test_a_wrong_page_is_noticed(
     change: str, calls: Calls, store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two steps exchanged, a step on another thread, a function that exists and is not called: each fails."""
-    first, second = "`journal/engine/pipeline.py:Pipeline.append`", "`journal/engine/log/writer.py:Log.append`"
+    first, second = (
+        "`journal/engine/own_pipeline.py:OwnPipeline.append`",
+        "`journal/engine/log/writer.py:LogWriter.append`",
+    )
     put = ways()["Put"]
     wrong = {
         "exchanged": put.replace(first, "`-`").replace(second, first).replace("`-`", second),
         "elsewhere": put.replace(f"{second} — ", f"{second} — On the keeper: "),
-        "not called": put.replace(second, "`journal/engine/log/writer.py:Log.roll`"),
+        "not called": put.replace(second, "`journal/engine/log/writer.py:LogWriter.roll`"),
     }[change]
     assert wrong != put
     monkeypatch.setitem(globals(), "PAGE", PAGE.replace(put, wrong))

@@ -14,9 +14,9 @@ import pytest
 import journal
 from journal import shield
 from journal.engine.backend import EngineJournal
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.merged.backend import EngineMerged
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.store import EngineStore
 from journal.net.client.connection.link import Link
 from journal.net.client.feed import RemoteFeed
@@ -26,9 +26,9 @@ WHOLE = (
     EngineStore,
     EngineJournal,
     EngineMerged,
-    Feed,
+    EngineFeed,
     journal.Consumer,
-    Snapshot,
+    EngineSnapshot,
     Link,
     RemoteFeed,
     RemoteSubscription,

@@ -53,9 +53,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("journal.engine.arguments", "journal.engine.former_names", "journal.engine.files"),
     ("journal.engine.log", "journal.engine.runtime"),
     ("journal.engine.state",),
-    ("journal.engine.checkpoints", "journal.engine.feed", "journal.engine.snapshots"),
+    ("journal.engine.feed", "journal.engine.snapshots"),
     ("journal.engine.generations",),
-    ("journal.engine.caller", "journal.engine.catalog", "journal.engine.pipeline"),
+    ("journal.engine.checkpoints",),
+    (
+        "journal.engine.caller",
+        "journal.engine.catalog",
+        "journal.engine.handlers",
+        "journal.engine.pipeline",
+        "journal.engine.own_pipeline",
+    ),
     ("journal.engine.backups", "journal.engine.readonly", "journal.engine.work"),
     ("journal.engine.loads", "journal.engine.read"),
     ("journal.engine.backend", "journal.engine.ground"),
@@ -85,22 +92,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 SPINES = ("journal", "journal.cli", "journal.core", "journal.engine", "journal.net", "journal.net.wire", "spark_export")
 
 # Imports that go up or round, and why. Each is one to be cut; a new one is none to be added.
-_HUB = "the type of the pipeline: a part of it should name what it needs, as a protocol of its own"
-_PIPELINE = "journal.engine.pipeline"
 UPWARD: dict[tuple[str, str], str] = {
-    **{
-        (f"journal.engine.{module}", _PIPELINE): _HUB
-        for module in (
-            *("checkpoints", "runtime.timed_steps", "state.clock_steps", "state.old_values", "snapshots.take"),
-            *("log.compaction", "log.deferred_syncs", "log.retention"),
-            *("feed.changes", "feed.consumers", "feed.initial_copy", "feed.log_tail", "feed.feed"),
-            *("generations.generations", "generations.migration", "generations.report"),
-        )
-    },
-    (
-        "journal.engine.runtime.timer_alarm",
-        "journal.engine.generations.generations",
-    ): "the type of what rotates by date",
     ("journal.engine.backups.backup", "journal.engine.store"): "the type of the store that is copied, which calls it",
     (
         "journal.engine.store",

@@ -84,7 +84,7 @@ def _beanstalkd(path: Path, sync_ms: int, before: Sequence[str] = ()) -> Iterato
 
 
 def durable(directory: Path, plan: Plan) -> list[Row]:
-    """Many clients that put at `full`: who comes during a sync shares the next one. On this disk, and on one that is slower."""
+    """Many clients that put at `full`: those that come during a sync share the next one. On this disk, and on one that is slower."""
     rows = _durable(directory / "durable", plan, 0, "")
     what = f"syncs {slowdisk.DELAY_US} µs slower"
     why = slowdisk.missing()
@@ -146,7 +146,7 @@ def single(directory: Path, plan: Plan) -> list[Row]:
         }
         for client in clients.values():
             stack.callback(client.close)
-        # The cycles come first: they leave nothing behind, and nobody works on a queue that the puts have filled.
+        # The cycles come first: they leave nothing behind, and no worker has a queue that the puts have filled.
         for what, repeat in (("put + claim + done", cycle_repeatedly), ("one put", put_repeatedly)):
             say(f"one client, {what}")
             contenders = [Contender(name, calls, partial(repeat, each, calls)) for name, each in clients.items()]

@@ -19,7 +19,7 @@ SPACING_MS = 40
 """Between two dates: more than the time in which the daemon makes one datagram of several."""
 _HOUR_MS = 3_600_000
 CLOCKS_MAX = 2.0
-"""Wake-ups in a minute that are for nobody: the daemon's timer clamps its sleep to a minute, and a connection has a timer for silence."""
+"""Wake-ups in a minute without a reason: the daemon's timer clamps its sleep to a minute, and a connection has a timer for silence."""
 _SETTLE_S = 65.0
 """What was done last is synced, and the alarms of leases that were ended have rung."""
 _TICKS = os.sysconf("SC_CLK_TCK")

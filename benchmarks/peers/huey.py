@@ -2,7 +2,7 @@
 huey: SqliteStorage, the storage under SqliteHuey.
 
 Its dequeue deletes the row at once: there is no lease and no ack, a worker that dies loses the task. So its cycle is
-one call shorter than everybody else's, and is compared all the same. `fsync=True` is synchronous=FULL, `fsync=False`
+one call shorter than those of the others, and is compared all the same. `fsync=True` is synchronous=FULL, `fsync=False`
 is OFF; the default leaves SQLite's FULL.
 """
 

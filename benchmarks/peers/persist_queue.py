@@ -2,7 +2,7 @@
 persist-queue: SQLiteAckQueue.
 
 It opens SQLite in WAL mode and leaves `synchronous` at SQLite's FULL: every commit (put, get, ack) syncs the WAL.
-There is no setting for less; its users who want speed set the pragma on its connection, which is what the second
+There is no setting for less; users that want speed set the pragma on its connection, which is what the second
 setting does.
 """
 

@@ -4,7 +4,7 @@ What following the log costs: the reader, against a loop that reads the same byt
 The bare loop reads each segment whole, walks over the heads and unpacks the data of each record with msgpack. It
 verifies nothing, makes no events and knows no offsets: it is what the format costs in Python. All times are divided by
 the number of changes. In a log of groups the loop runs once for a thousand of them, which msgpack unpacks as one list, so
-a second loop is measured there that also steps over each change of a group, as whoever reads them must.
+a second loop is measured there that also steps over each change of a group, as a reader of them must.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _reading(directory: Path, plan: Plan, *, is_grouped: bool) -> list[Row]:
 
 
 class _Followed:
-    """A journal that a live feed of the same process follows, or nobody."""
+    """A journal that a live feed of the same process follows, or none does."""
 
     def __init__(self, path: Path, durability: str, *, is_followed: bool) -> None:
         self.store = journal.open(path, durability=durability)

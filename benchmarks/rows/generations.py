@@ -1,4 +1,4 @@
-"""`python -m benchmarks generations`: what rotation, dropping and far-future entries cost those who go on working."""
+"""`python -m benchmarks generations`: what rotation, dropping and far-future entries cost workers that go on."""
 
 from __future__ import annotations
 

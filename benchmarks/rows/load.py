@@ -36,7 +36,7 @@ class Load:
     """Of each journal, and as many consumers as follow."""
     consumers: int = 5
     buckets: int | None = 500
-    """None: everybody claims from all."""
+    """None: all claim from all buckets."""
     bytes: int = 2_048
     past_ms: int = 1_000
     future_ms: int = 2_000

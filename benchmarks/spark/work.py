@@ -122,14 +122,14 @@ class Constant:
 
 def batches(shot: Any, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The entries of a snapshot as Arrow, in this process."""
-    from spark_export.columns.entry_batches import Rows, Shaper
-    from spark_export.columns.layout import layout
+    from spark_export.columns.entry_arrays import of_block
+    from spark_export.columns.entry_batches import BatchShaper
+    from spark_export.columns.layout import RowFilter, layout
 
-    rows = Rows(taken=shot.taken)
-    shaper = Shaper(arrow, layout(None, "msgpack"), rows, data=None, decode="msgpack")
+    shaper = BatchShaper(arrow, layout(None, "msgpack"), RowFilter(), shot.taken, data=None, decode="msgpack")
     for part in shot.parts(1):
         for block in part.read():
-            yield from shaper.batches(block)
+            yield from filter(None, map(shaper.batch, of_block(block)))
 
 
 def alone(path: Path, arrow: pa.Schema, target: Path) -> None:

@@ -6,7 +6,7 @@ Producers and consumers for asyncio: the same roles, awaited.
     async for lease in mails: ...
 
 As in `journal.aio` there is no second implementation. A consumer waits for work on a thread of its own, and its leases are looked
-after by the watch of the process, which a busy loop cannot block either.
+after by the renewal thread of the process, which a busy loop cannot block either.
 
 X1  A lease that was taken for a caller that was cancelled is kept for the next caller, and given back at the end.
 X2  A handler that is cancelled has not failed: its entry goes back to its place.
@@ -69,6 +69,7 @@ class AsyncConsumer:
         self._own = Runner(f"consumer-{self._wrapped.name}")
         self._coming: asyncio.Task[Lease | None] | None = None
         """The next lease; kept when its caller was cancelled (X1)."""
+        self._was_subscribed = False
 
     def __getattr__(self, name: str) -> Any:
         """name, buckets, is_subscribed, held, holds, statistics: they do not wait."""
@@ -77,6 +78,7 @@ class AsyncConsumer:
     async def subscribe(self) -> None:
         """See Consumer.subscribe; for a handler there is `run`."""
         await self._runner.run(self._wrapped.subscribe)
+        self._was_subscribed = True
 
     async def unsubscribe(self) -> None:
         """See Consumer.unsubscribe."""
@@ -117,7 +119,7 @@ class AsyncConsumer:
 
     async def __anext__(self) -> AsyncLease:
         """The next lease; the first call subscribes."""
-        if not self._wrapped._subscription:
+        if not (self._was_subscribed or self._wrapped.is_subscribed):
             await self.subscribe()
         lease = await self.take()
         if lease is None:

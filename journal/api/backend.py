@@ -42,7 +42,7 @@ Part = bytes | str | PathLike[str]
 """What a load takes: a load block, or the path of a part file."""
 
 
-class Leased(Protocol):
+class LeaseView(Protocol):
     """What a lease is about, as its backend keeps it."""
 
     @property
@@ -71,7 +71,7 @@ class Leased(Protocol):
     def expiration(self) -> int: ...
 
 
-Lent = tuple[Leased, bytes, int]
+Lent = tuple[LeaseView, bytes, int]
 """A lease that was taken: what it is about, the packed data, and the insertion date of the entry."""
 
 

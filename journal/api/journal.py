@@ -16,7 +16,7 @@ from journal.api.backend import Ground, JournalBackend, Part, Snapshot, Subscrip
 from journal.api.lease import Lease
 from journal.api.log import Log
 from journal.api.worker import work
-from journal.core.arguments import check_level, consumer_name, lease_ms, listed, selectable, status_of, token_of
+from journal.core.arguments import check_level, consumer_name, lease_ms, listed, token_of
 from journal.core.buckets import Range
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
@@ -51,7 +51,6 @@ from journal.core.requests.produce import (
     MoveManyRequest,
     MoveRequest,
     PutRequest,
-    check_move,
 )
 from journal.core.requests.read import (
     CountOfRequest,
@@ -68,7 +67,7 @@ from journal.core.requests.read import (
 )
 from journal.core.schema.schema import Schema
 from journal.core.times import DateLike, DurationLike
-from journal.core.values import PAUSED, BuriedPage, Delete, Entry, Loaded, Move, Page, Put, PutResult
+from journal.core.values import BuriedPage, Delete, Entry, Loaded, Move, Page, Put, PutResult
 from journal.errors import Invalid, JournalError
 
 
@@ -142,7 +141,6 @@ class Journal(Log[JournalBackend]):
             if durability is not None:
                 check_level(durability)
             return self._put(key, data, priority, durability)  # the usual put, without a request
-        _check_dates(process_date, delay)
         return self._call(
             PutRequest.of(
                 key=key, data=data, priority=priority, process_date=process_date, delay=delay, expiration=expiration,
@@ -170,7 +168,6 @@ class Journal(Log[JournalBackend]):
         With `is_repeatable` an entry that has the same data and the same owner is the outcome "exists" instead: a caller that
         got no answer retries. Nothing is changed then, and the result has the version, the dates and the cursor of what is there.
         """
-        _check_dates(process_date, delay)
         return self._call(
             CreateRequest.of(
                 key=key, data=data, priority=priority, process_date=process_date, delay=delay, expiration=expiration,
@@ -215,12 +212,12 @@ class Journal(Log[JournalBackend]):
         durability: str | None = None,
     ) -> PutResult:
         """Give an entry that is under no active lease another date or priority."""
-        asked = MoveRequest.of(
-            key=key, process_date=process_date, delay=delay, priority=priority, owner=owner, version=version,
-            durability=durability,
+        return self._call(
+            MoveRequest.of(
+                key=key, process_date=process_date, delay=delay, priority=priority, owner=owner, version=version,
+                durability=durability,
+            )
         )  # fmt: skip
-        check_move(asked)
-        return self._call(asked)
 
     def move_many(self, moves: Iterable[Move], *, durability: str | None = None) -> list[PutResult | JournalError]:
         """
@@ -290,10 +287,14 @@ class Journal(Log[JournalBackend]):
         What is wrong with it, or with its rows, ends it too; when the store is full it can be committed again. Committed twice
         it is loaded once: the result is that of the first time, for a while, and with `once` for as long as that is kept.
         """
-        names = part_names(parts)
         return self._call(
             LoadCommitRequest.of(
-                load=load, parts=names, on_conflict=on_conflict, once=once, on_reject=on_reject, durability=durability
+                load=load,
+                parts=part_names(parts),
+                on_conflict=on_conflict,
+                once=once,
+                on_reject=on_reject,
+                durability=durability,
             )
         )
 
@@ -324,7 +325,10 @@ class Journal(Log[JournalBackend]):
         if durability is not None:
             check_level(durability)
         lent = self._claim(consumer, None if lease is None else lease_ms(lease), durability, buckets)
-        return None if lent is None else Lease(self, *lent)
+        if lent is None:
+            return None
+        held, data, inserted = lent
+        return Lease(self, held, data, inserted)
 
     def claim_many(
         self,
@@ -346,7 +350,8 @@ class Journal(Log[JournalBackend]):
         consumer_name(consumer)
         check_level(durability)
         duration = None if lease is None else lease_ms(lease)
-        return [Lease(self, *lent) for lent in self._backend.claim_many(n, consumer, duration, durability, buckets)]
+        lent = self._backend.claim_many(n, consumer, duration, durability, buckets)
+        return [Lease(self, held, data, inserted) for held, data, inserted in lent]
 
     def claim_key(
         self,
@@ -444,7 +449,6 @@ class Journal(Log[JournalBackend]):
 
         `failed`: the work was tried and came to nothing; that raises `timeouts` of the entry, as a lost lease does.
         """
-        _check_dates(process_date, delay)
         self._call(
             ReleaseRequest.of(
                 token=token, delay=delay, process_date=process_date, priority=priority, failed=failed, durability=durability
@@ -587,7 +591,6 @@ class Journal(Log[JournalBackend]):
 
         A status is "waiting", "processing", or "available": waiting, and due now. A page that `has_more` says where to go on.
         """
-        selectable(status_of(status))
         return self._call(
             SelectRequest.of(
                 status=status, since=since, until=until, owner=owner, consumer=consumer, buckets=buckets, limit=_limit(limit),
@@ -654,10 +657,7 @@ class Journal(Log[JournalBackend]):
 
     def raise_flag(self, name: str, message: str, *, durability: str | None = None) -> None:
         """Raise a flag for the operator, or raise it once more; `store.flags()` shows it until it is lowered."""
-        asked = RaiseFlagRequest.of(name=name, message=message, durability=durability)
-        if name == PAUSED:
-            raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
-        self._call(asked)
+        self._call(RaiseFlagRequest.of(name=name, message=message, durability=durability))
 
     def pause(self, reason: str = "", *, durability: str | None = None) -> None:
         """
@@ -697,11 +697,6 @@ class Journal(Log[JournalBackend]):
 
 
 # -- checks that concern several arguments ------------------------------------------------------------------------------------
-
-
-def _check_dates(process_date: DateLike | None, delay: DurationLike | None) -> None:
-    if process_date is not None and delay is not None:
-        raise Invalid("give process_date or delay, not both")
 
 
 def _check_buckets(buckets: Range | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from journal.api.backend import Leased
+from journal.api.backend import LeaseView
 from journal.core.entry.keys import UserKey
 from journal.core.entry.rows import unpack_data
 from journal.core.times import DateLike, DurationLike
@@ -44,7 +44,7 @@ class Lease:
         "_held", "_holder", "_is_ended", "data", "deadline", "insertion_date", "key", "token", "version",
     )  # fmt: skip
 
-    def __init__(self, holder: Holder, held: Leased, data: bytes, insertion_date: int) -> None:
+    def __init__(self, holder: Holder, held: LeaseView, data: bytes, insertion_date: int) -> None:
         """`data` is packed."""
         self._holder = holder
         self._held = held
@@ -148,3 +148,13 @@ class Lease:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.token} of {self.key!r} until {self.deadline}>"
+
+
+def answer_through(lease: Lease, holder: Holder) -> None:
+    """Have a role, which records the answers, called in place of the journal."""
+    lease._holder = holder
+
+
+def mark_ended(lease: Lease) -> None:
+    """Record that a lease was ended by its token, not through the object."""
+    lease._is_ended = True

@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 
 import journal
 from journal.cli import feed, forecast, log, serve, tokens
-from journal.cli.command import Command, command_of
+from journal.cli.command import CliCommand, command_of
 from journal.cli.entries import ls, peek, put
 from journal.cli.journals import compact, generations, pause, resume, rotate
 from journal.cli.leases import bury, claim, done, release, retry
@@ -46,7 +46,7 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def _others() -> Iterator[Command]:
+def _others() -> Iterator[CliCommand]:
     """The commands of other packages; one that cannot be imported is left out."""
     for point in sorted(entry_points(group=GROUP)):
         try:

@@ -21,14 +21,14 @@ Declare: TypeAlias = Callable[[argparse.ArgumentParser], object]
 """Adds arguments to a command's parser."""
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A command, or a group of them: then it has verbs and nothing to run."""
 
     name: str
     text: str
     arguments: tuple[Declare, ...] = ()
     run: Run | None = None
-    verbs: tuple[Command, ...] = ()
+    verbs: tuple[CliCommand, ...] = ()
 
     def add_to(self, commands: Any) -> None:
         """Declare it below a parser: `commands` is what add_subparsers returned."""
@@ -50,9 +50,9 @@ class Command(NamedTuple):
         sub.set_defaults(run=self.run)
 
 
-def command(name: str, *arguments: Declare) -> Callable[[Run], Command]:
+def command(name: str, *arguments: Declare) -> Callable[[Run], CliCommand]:
     """Make a function a command, with these arguments in this order."""
-    return lambda run: Command(name, run.__doc__ or "", arguments, run)
+    return lambda run: CliCommand(name, run.__doc__ or "", arguments, run)
 
 
 def argument(*names: str, **options: Any) -> Declare:
@@ -73,9 +73,9 @@ LOG = argument("journal", metavar="JOURNAL", help=f"the journal's name; {MERGED}
 HEX = argument("--hex", action="store_true", help="KEY is hexadecimal bytes")
 
 
-def command_of(module: Any, name: str = "") -> Command:
+def command_of(module: Any, name: str = "") -> CliCommand:
     """The command, or the group, that a module is; by default it has the module's name."""
     name, text = name or module.__name__.rsplit(".", 1)[1], module.__doc__ or ""
     if hasattr(module, "VERBS"):
-        return Command(name, text, verbs=tuple(module.VERBS))
-    return Command(name, text, (store_argument(getattr(module, "STORE", STORE_HELP)), module.arguments), module.run)
+        return CliCommand(name, text, verbs=tuple(module.VERBS))
+    return CliCommand(name, text, (store_argument(getattr(module, "STORE", STORE_HELP)), module.arguments), module.run)

@@ -15,7 +15,7 @@ import journal
 from journal.cli.command import LOG, STORE, argument, command
 from journal.cli.common import date, log_of, report, show
 from journal.cli.log import place
-from journal.engine.feed.consumers import FeedView
+from journal.core.values import FeedView
 from journal.errors import NotFound, Refused
 
 _CONSUMER = argument("consumer", metavar="CONSUMER", help="the feed consumer's name")

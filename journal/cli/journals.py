@@ -57,7 +57,7 @@ def compact(args: argparse.Namespace) -> int:
 
 @command(
     "pause", STORE, JOURNAL,
-    argument("reason", metavar="REASON", nargs="?", default="", help="why, for those who look at the flags"),
+    argument("reason", metavar="REASON", nargs="?", default="", help="why; shown with the flag"),
 )  # fmt: skip
 def pause(args: argparse.Namespace) -> int:
     """Hand nothing out of a journal until `journal resume`; puts, done and extend go on."""

@@ -19,7 +19,7 @@ _TOKEN = argument("token", metavar="TOKEN", type=int, help=_TOKEN_HELP)
 
 @command(
     "claim", STORE, JOURNAL,
-    argument("--consumer", default="", help="who takes them"),
+    argument("--consumer", default="", help="the name of the consumer"),
     argument("--lease", help="for how long, e.g. 30s; default: the journal's processing_timeout"),
     argument("--buckets", metavar="FIRST-LAST", help="only of these buckets, e.g. 0-3"),
     argument("-n", type=int, default=1, help="at most so many; default 1"),

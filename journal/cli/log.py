@@ -25,7 +25,7 @@ from journal.core.log.cursor import Cursor
 from journal.core.log.events import MODES, OPS, Event, events_of
 from journal.core.log.record import Record
 from journal.core.settings import MERGED
-from journal.engine.log.external import Found, LogFiles
+from journal.engine.log.external import FoundRecord, LogFiles
 from journal.errors import CursorUnavailable, Invalid, LogDamaged, NotFound, StorageError
 
 _GENERATION = re.compile(r"[0-9]{6,}")
@@ -35,7 +35,7 @@ _SECONDS_MAX = 10**11
 """Some programs stamp in seconds. As seconds this is the year 5138, as milliseconds 1973: before any such log."""
 
 
-class Change(NamedTuple):
+class ShownChange(NamedTuple):
     """One change, as it is shown."""
 
     cursor: Cursor
@@ -45,7 +45,7 @@ class Change(NamedTuple):
     """For people, without the cursor."""
 
 
-class Source(NamedTuple):
+class LogSource(NamedTuple):
     """The logs of the generations, in order. A bare directory is one log, and its generation is not known."""
 
     path: Path
@@ -118,7 +118,7 @@ VERBS = (run_show, run_oldest, run_newest)
 # --- where the logs are -----------------------------------------------------------------------------------------------
 
 
-def _source(word: str, name: str | None) -> Source:
+def _source(word: str, name: str | None) -> LogSource:
     """The logs that were meant. Found by the directories alone: a damaged catalog must not hide the log."""
     path = Path(word)
     try:
@@ -130,10 +130,10 @@ def _source(word: str, name: str | None) -> Source:
         if name is None and len(names) == 1:
             name = names[0]
         if name in names:
-            return Source(path, _logs(path / name), None, is_bare=False)
+            return LogSource(path, _logs(path / name), None, is_bare=False)
         members = _members(path) if MERGED in names else []
         if name is not None and MERGED in names:
-            source = Source(path, _logs(path / MERGED), os.fsencode(name), is_bare=False)
+            source = LogSource(path, _logs(path / MERGED), os.fsencode(name), is_bare=False)
             if name in members or _has_changes(
                 source
             ):  # the latter of one that was dropped, or if the catalog is damaged
@@ -162,7 +162,7 @@ def _logs(top: Path) -> list[tuple[int, LogFiles]]:
     ]
 
 
-def _has_changes(source: Source) -> bool:
+def _has_changes(source: LogSource) -> bool:
     """Whether the log has a change of the namespace; True if it is damaged before one: the reader reports the damage."""
     try:
         return next(_changes(source, None, None), None) is not None
@@ -170,11 +170,11 @@ def _has_changes(source: Source) -> bool:
         return True
 
 
-def _bare(path: Path, name: str | None) -> Source:
+def _bare(path: Path, name: str | None) -> LogSource:
     log = LogFiles(path)
     if not log.segments():
         raise NotFound(f"{path} is neither a store nor a directory of segment files (<first offset, 20 digits>.log)")
-    return Source(path, [(1, log)], None if name is None else os.fsencode(name), is_bare=True)
+    return LogSource(path, [(1, log)], None if name is None else os.fsencode(name), is_bare=True)
 
 
 def _generations(directory: Path) -> list[tuple[int, Path]]:
@@ -187,7 +187,7 @@ def _generations(directory: Path) -> list[tuple[int, Path]]:
 # --- what is in them --------------------------------------------------------------------------------------------------
 
 
-def _changes(source: Source, start: Cursor | None, end: Cursor | None) -> Iterator[Change]:
+def _changes(source: LogSource, start: Cursor | None, end: Cursor | None) -> Iterator[ShownChange]:
     """The changes from one place to another, both included."""
     if source.is_bare:
         start, end = (cursor and cursor._replace(order=1) for cursor in (start, end))
@@ -208,7 +208,7 @@ def _changes(source: Source, start: Cursor | None, end: Cursor | None) -> Iterat
                     yield change
 
 
-def _check_available(source: Source, start: Cursor | None) -> None:
+def _check_available(source: LogSource, start: Cursor | None) -> None:
     """Refuse to begin where the log does not begin any more; BEGIN is wherever it begins."""
     if start is None or start == (1, -1):
         return
@@ -224,7 +224,7 @@ def _check_available(source: Source, start: Cursor | None) -> None:
     )
 
 
-def _shown(found: Found, order: int) -> list[Change]:
+def _shown(found: FoundRecord, order: int) -> list[ShownChange]:
     """The changes of a record."""
     if found.payload is None:
         return [_raw(found.record, order)]
@@ -236,7 +236,7 @@ def _shown(found: Found, order: int) -> list[Change]:
         raise LogDamaged(f"{found.path} holds at byte {found.position} what cannot be read: {e}") from e
 
 
-def _change(event: Event, record: Record) -> Change:
+def _change(event: Event, record: Record) -> ShownChange:
     """A change of ours."""
     fields = _common(record, event.timestamp, event.timestamp)
     fields |= {"mode": event.mode, "op": event.op, "namespace": event.namespace, "verb": event.verb, "key": event.key}
@@ -254,18 +254,18 @@ def _change(event: Event, record: Record) -> Change:
     words += [f"{name} {rest[name]!r}" for name in ("consumer", "flag", "reason") if rest[name]]
     if event.has_data:
         words.append(_cut(repr(event.data)))
-    return Change(event.cursor, fields, _line(fields, " ".join(words)))
+    return ShownChange(event.cursor, fields, _line(fields, " ".join(words)))
 
 
-def _skipped(record: Record, skip: Skip, order: int) -> Change:
+def _skipped(record: Record, skip: Skip, order: int) -> ShownChange:
     """Changes that compaction took out, as one."""
     fields = _common(record, record.timestamp, record.timestamp)
     fields |= {"mode": MODES[record.attribute & 3], "op": _SKIP, "namespace": _text(record.namespace)}
     fields["changes"] = skip.changes
-    return Change(Cursor(order, record.offset), fields, _line(fields, f"{skip.changes} changes were taken out"))
+    return ShownChange(Cursor(order, record.offset), fields, _line(fields, f"{skip.changes} changes were taken out"))
 
 
-def _raw(record: Record, order: int) -> Change:
+def _raw(record: Record, order: int) -> ShownChange:
     """A change of another program: its data is any bytes."""
     seconds = record.timestamp < _SECONDS_MAX
     mode, op = record.attribute & 3, record.op
@@ -278,7 +278,7 @@ def _raw(record: Record, order: int) -> Change:
     }
     data = fields["data"]
     words = repr(data) if isinstance(data, str) else data.hex()
-    return Change(Cursor(order, record.offset), fields, _line(fields, _cut(words)))
+    return ShownChange(Cursor(order, record.offset), fields, _line(fields, _cut(words)))
 
 
 def _common(record: Record, timestamp: int, ms: int) -> dict[str, Any]:
@@ -307,13 +307,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
 
 
-def _print(change: Change, args: argparse.Namespace, source: Source) -> None:
+def _print(change: ShownChange, args: argparse.Namespace, source: LogSource) -> None:
     order, offset = change.cursor
     where = {"offset": offset} if source.is_bare else {"cursor": str(change.cursor), "order": order, "offset": offset}
     report(args, where | change.fields, f"{offset if source.is_bare else change.cursor}  {change.line}")
 
 
-def _one(change: Change | None, args: argparse.Namespace, source: Source) -> int:
+def _one(change: ShownChange | None, args: argparse.Namespace, source: LogSource) -> int:
     if change is None:
         if not args.json:
             print("the log has no changes")

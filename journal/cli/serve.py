@@ -46,7 +46,7 @@ _LIMITS = {
     "output_bytes_max": "bytes that wait for a connection; with more nothing is read from it",
     "subscriptions_max": "subscriptions and feeds of a connection",
     "credit_max": "what a subscription may have pushed ahead",
-    "hello_ms": "how long a connection may take to say who it is",
+    "hello_ms": "how long a connection may take to identify itself",
     "frame_ms": "how long a frame may take from its first byte to its last",
     "idle_ms": "how long a connection may be silent",
     "send_ms": "how long a connection may take nothing of what is sent",
@@ -68,16 +68,16 @@ def arguments(sub: argparse.ArgumentParser) -> None:
         help="listen on TCP, too; port 0: any. Several times: several",
     )
     listening.add_argument("--name", default="journal", help="what it calls itself; default journal")
-    who = sub.add_argument_group("who is let in")
-    who.add_argument(
+    access = sub.add_argument_group("access")
+    access.add_argument(
         "--tokens", metavar="FILE", help=f"identities (see `journal tokens`); default: {TOKENS} in the store"
     )
-    who.add_argument(
+    access.add_argument(
         "--trust-loopback", action="store_true", help="every user of this machine may do everything over TCP"
     )
-    who.add_argument("--tls-cert", metavar="FILE", help="TLS on TCP: the certificate (PEM)")
-    who.add_argument("--tls-key", metavar="FILE", help="its key, 0600; default: in the certificate's file")
-    who.add_argument("--tls-client-ca", metavar="FILE", help="clients need certificates, too, of these authorities")
+    access.add_argument("--tls-cert", metavar="FILE", help="TLS on TCP: the certificate (PEM)")
+    access.add_argument("--tls-key", metavar="FILE", help="its key, 0600; default: in the certificate's file")
+    access.add_argument("--tls-client-ca", metavar="FILE", help="clients need certificates, too, of these authorities")
     storing = sub.add_argument_group("the store")
     storing.add_argument("--durability", choices=tuple(DURABILITIES), default="full", help="default full")
     storing.add_argument("--sync-interval", default="50ms", help="of durability interval; default 50ms")
@@ -152,17 +152,17 @@ def _serve(args: argparse.Namespace) -> None:
             found = _tokens(args)
             if args.trust_loopback and found:
                 raise Invalid(
-                    f"there are {len(found)} identities now, and --trust-loopback lets everybody in without one, now as before: "
+                    f"there are {len(found)} identities now, and --trust-loopback still accepts every client without one: "
                     "start the daemon without it, or take the identities away. With both it does not start again"
                 )
             if tls is not None and tls_files is not None:
                 reload_context(tls, tls_files)
             if args.trust_loopback:
-                who = "every user of this machine is let in (--trust-loopback)"
+                access = "every user of this machine is let in (--trust-loopback)"
             else:
                 server.reload(found)
-                who = f"{len(found)} identities"
-            return who + ("" if tls is None else ", certificates")
+                access = f"{len(found)} identities"
+            return access + ("" if tls is None else ", certificates")
 
         Process(
             server, notify=Notify(os.environ), reload=reload, close=store.close, stop_s=limits.stop_ms / 1000,
@@ -232,7 +232,7 @@ def _check_who(
         log.warning("loopback_trusted places=%s", ",".join(args.tcp))
     elif places and not tokens:
         raise Invalid(
-            "over TCP nobody can be told from anybody else without tokens: make one (`journal tokens add`) and give the file "
+            "over TCP clients cannot be told apart without tokens: make one (`journal tokens add`) and give the file "
             "with --tokens FILE, or say --trust-loopback: then every user of this machine may do everything"
         )
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from journal.core.entry.effects import Bury, Expire, Put, Queue, Release, Replace, Timeout
+from journal.core.entry.effects import Bury, Expire, PutEffect, Queue, Release, Replace, Timeout
 from journal.core.entry.equality import is_same_packed
 from journal.core.entry.keys import SLOT_AT, UserKey, buried_key, primary_key
 from journal.core.entry.merge import PRESETS, merge
@@ -67,7 +67,7 @@ class Decision(NamedTuple):
 
     outcome: str
     row: Row
-    effect: Put | Replace | Queue | None
+    effect: PutEffect | Replace | Queue | None
 
 
 class Holding(NamedTuple):
@@ -82,7 +82,7 @@ def put(found: Found, new: Row, settings: Settings) -> Decision:
     """Put `new` onto what is stored of its key (L4, L5)."""
     row = found.row
     if row is None:
-        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+        return Decision(INSERTED, new, PutEffect(new.primary, encode_row(new)))
     _check_owner(row, new)
     last = found.successor or row
     if new.accepted < last.accepted:
@@ -112,7 +112,7 @@ def replace(found: Found, new: Row) -> Decision:
     """Put `new` in the place of what is stored of its key, however old it is; behind it while that is processing (L4)."""
     row = found.row
     if row is None:
-        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+        return Decision(INSERTED, new, PutEffect(new.primary, encode_row(new)))
     _check_owner(row, new)
     replaced = merge(found.successor or row, new, PRESETS["replace"], None)
     if found.is_processing:
@@ -124,7 +124,7 @@ def skip(found: Found, new: Row) -> Decision:
     """Put a key that is not there; one that is stays as it is."""
     row = found.row
     if row is None:
-        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+        return Decision(INSERTED, new, PutEffect(new.primary, encode_row(new)))
     return Decision(SKIPPED, row, None)
 
 
@@ -132,7 +132,7 @@ def create(found: Found, new: Row, *, is_repeatable: bool = False) -> Decision:
     """Put a key that must not exist yet; with `is_repeatable` the same data of the same owner may be there already."""
     row = found.row
     if row is None:
-        return Decision(INSERTED, new, Put(new.primary, encode_row(new)))
+        return Decision(INSERTED, new, PutEffect(new.primary, encode_row(new)))
     if not is_repeatable:
         raise KeyExists(f"there is an entry with the key {new.key!r}: use put to merge, or get to look at it")
     if row.owner != new.owner:

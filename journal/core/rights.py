@@ -28,7 +28,7 @@ from enum import StrEnum
 from journal.errors import Leased, LeaseLost, NotOwner, Refused
 
 
-class Role(StrEnum):
+class Relation(StrEnum):
     """What a caller is to one entry."""
 
     OWNER = "owner"
@@ -65,15 +65,15 @@ _HELD: tuple[Refusal, ...] = (LeaseLost, LeaseLost, None)
 _STRANGE: tuple[Refusal, ...] = (NotOwner, NotOwner, NotOwner)
 _LOST: tuple[Refusal, ...] = (LeaseLost, LeaseLost, LeaseLost)
 
-_ROWS: dict[Role, tuple[tuple[Refusal, ...], ...]] = {
+_ROWS: dict[Relation, tuple[tuple[Refusal, ...], ...]] = {
     #                     read      move      delete    extend  release done      each: available, waiting, processing
-    Role.OWNER:          (_ANY,     _FREE,    _FREE,    _LOST,  _LOST,  _LOST),
-    Role.OTHER_PRODUCER: (_STRANGE, _STRANGE, _STRANGE, _LOST,  _LOST,  _LOST),
-    Role.HOLDER:         (_HELD,    _STRANGE, _STRANGE, _HELD,  _HELD,  _HELD),
-    Role.OTHER_CONSUMER: (_LOST,    _STRANGE, _STRANGE, _LOST,  _LOST,  _LOST),
+    Relation.OWNER:          (_ANY,     _FREE,    _FREE,    _LOST,  _LOST,  _LOST),
+    Relation.OTHER_PRODUCER: (_STRANGE, _STRANGE, _STRANGE, _LOST,  _LOST,  _LOST),
+    Relation.HOLDER:         (_HELD,    _STRANGE, _STRANGE, _HELD,  _HELD,  _HELD),
+    Relation.OTHER_CONSUMER: (_LOST,    _STRANGE, _STRANGE, _LOST,  _LOST,  _LOST),
 }  # fmt: skip
 
-RIGHTS: dict[tuple[Role, Action, Status], Refusal] = {
+RIGHTS: dict[tuple[Relation, Action, Status], Refusal] = {
     (role, action, status): refusal
     for role, row in _ROWS.items()
     for action, cell in zip(Action, row, strict=True)
@@ -89,22 +89,22 @@ def status_at(process_date: int, deadline: int | None, now: int) -> Status:
     return Status.AVAILABLE if process_date <= now else Status.WAITING
 
 
-def producer_role(owner: str | None, group: str | None) -> Role:
+def producer_role(owner: str | None, group: str | None) -> Relation:
     """What a producer of `group` is to an entry of `owner` (R4)."""
-    return Role.OWNER if not owner or owner == group else Role.OTHER_PRODUCER
+    return Relation.OWNER if not owner or owner == group else Relation.OTHER_PRODUCER
 
 
-def consumer_role(last_token: int | None, token: int | None) -> Role:
+def consumer_role(last_token: int | None, token: int | None) -> Relation:
     """What a consumer with `token` is to an entry whose last lease had `last_token`."""
-    return Role.HOLDER if token is not None and token == last_token else Role.OTHER_CONSUMER
+    return Relation.HOLDER if token is not None and token == last_token else Relation.OTHER_CONSUMER
 
 
-def allowed(role: Role, status: Status) -> list[Action]:
+def allowed(role: Relation, status: Status) -> list[Action]:
     """All actions that the role may take at this status."""
     return [action for action in Action if RIGHTS[role, action, status] is None]
 
 
-def check(role: Role, action: Action, status: Status, key: str | bytes) -> None:
+def check(role: Relation, action: Action, status: Status, key: str | bytes) -> None:
     """Refuse what is not allowed."""
     refusal = RIGHTS[role, action, status]
     if refusal is not None:
@@ -117,5 +117,5 @@ def check(role: Role, action: Action, status: Status, key: str | bytes) -> None:
 _ADVICE: dict[type[Refused], str] = {
     NotOwner: "Name the producer group that the entry belongs to",
     Leased: "Wait until the lease is done or lost",
-    LeaseLost: "Only who holds the active lease may: claim the entry, and finish or extend in time",
+    LeaseLost: "Only the holder of the active lease may: claim the entry, and finish or extend in time",
 }

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from journal.core.arguments import AVAILABLE as AVAILABLE
-from journal.core.arguments import BURIED as BURIED
-from journal.core.arguments import check_priority as check_priority
-from journal.core.arguments import consumer_name as consumer_name
-from journal.core.arguments import date_range as date_range
-from journal.core.arguments import lease_ms as lease_ms
-from journal.core.arguments import limit_number as limit_number
-from journal.core.arguments import listed as listed
-from journal.core.arguments import name_text as name_text
-from journal.core.arguments import owner_bytes as owner_bytes
-from journal.core.arguments import page_start as page_start
-from journal.core.arguments import reason_text as reason_text
-from journal.core.arguments import selectable as selectable
-from journal.core.arguments import status_of as status_of
-from journal.core.arguments import version_number as version_number
+from journal.core.arguments import check_priority, owner_bytes
 from journal.core.buckets import Range
 from journal.core.entry.keys import UserKey, key_bytes, primary_key
 from journal.core.entry.rows import Row
 from journal.core.lifecycle import Found
-from journal.core.limits import DATE_MAX, KEY_BYTES_MAX
+from journal.core.limits import DATE_MAX, KEY_BYTES_MAX, PRIORITY_MAX
+from journal.core.requests.produce import check_dates
 from journal.core.schema.schema import Schema
 from journal.core.settings import Settings
-from journal.core.times import DateLike, DurationLike, date_ms, duration_ms
+from journal.core.times import date_ms, duration_ms
 from journal.errors import Invalid
 
 Pack = Callable[[Any], bytes]
@@ -37,6 +24,10 @@ Checked = Callable[[Schema | None, UserKey | None, Any], tuple[UserKey, Any]]
 _ENTRY_HEAD = 44
 ENTRY_OVERHEAD_MAX = _ENTRY_HEAD + KEY_BYTES_MAX
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
+
+
+class Oversize(Invalid):
+    """Data of a size that the caller's `pack` refuses; the entry is named where its key is known."""
 
 
 class Wanted(NamedTuple):
@@ -53,44 +44,35 @@ class Wanted(NamedTuple):
     owner: bytes
 
 
-def wanted(
-    key: UserKey,
-    data: Any,
-    priority: int,
-    process_date: DateLike | None,
-    delay: DurationLike | None,
-    expiration: DateLike | None,
-    insertion_date: DateLike | None,
-    owner: str | None,
-    entry_bytes_max: int,
-    pack: Pack,
-) -> Wanted:
-    """Check the arguments of a put."""
-    raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= 1024 else key_bytes(key)
-    packed = pack(data)
-    owner_raw = b"" if owner is None else owner_bytes(owner)
-    if _ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed) > entry_bytes_max:
+def wanted(key: UserKey, data: Any, priority: int, given: Any, entry_bytes_max: int, pack: Pack) -> Wanted:
+    """Check the arguments of a put; `given` has the others by their names: a request, or PutOptions. None: there are no others."""
+    raw = key.encode() if type(key) is str and key.isascii() and 0 < len(key) <= KEY_BYTES_MAX else key_bytes(key)
+    try:
+        packed = pack(data)
+    except Oversize as e:
+        raise Invalid(f"the data of the entry {key!r} has {e}") from None
+    owner = b"" if given is None else owner_bytes(given.owner)
+    size = _ENTRY_HEAD + len(owner) + len(raw) + len(packed)
+    if size > entry_bytes_max:
         raise Invalid(
-            f"the entry {key!r} has {_ENTRY_HEAD + len(owner_raw) + len(raw) + len(packed)} bytes, more than "
-            f"entry_bytes_max ({entry_bytes_max}): put a reference to the data, or raise the setting"
+            f"the entry {key!r} has {size} bytes, more than entry_bytes_max ({entry_bytes_max}): put a reference to the data, or "
+            "raise the setting"
         )
-    if type(priority) is not int or not 0 <= priority <= 255:
+    if type(priority) is not int or not 0 <= priority <= PRIORITY_MAX:
         check_priority(priority)
-    if process_date is not None and delay is not None:
-        raise Invalid("give process_date or delay, not both")
-    if process_date is None and insertion_date is None and expiration is None:
-        later = 0 if delay is None else duration_ms(delay, "delay")
-        return _new(Wanted, (key, raw, packed, priority, None, later, 0, None, owner_raw))
+    if given is None:
+        return _new(Wanted, (key, raw, packed, priority, None, 0, 0, None, owner))
+    check_dates(given)
     return Wanted(
         key,
         raw,
         packed,
         priority,
-        None if process_date is None else date_ms(process_date, "process_date"),
-        0 if delay is None else duration_ms(delay, "delay"),
-        0 if expiration is None else date_ms(expiration, "expiration"),
-        None if insertion_date is None else date_ms(insertion_date, "insertion_date"),
-        owner_raw,
+        None if given.process_date is None else date_ms(given.process_date, "process_date"),
+        0 if given.delay is None else duration_ms(given.delay, "delay"),
+        0 if given.expiration is None else date_ms(given.expiration, "expiration"),
+        None if given.insertion_date is None else date_ms(given.insertion_date, "insertion_date"),
+        owner,
     )
 
 
@@ -148,17 +130,9 @@ def row_of(want: Wanted, found: Found, now: int, offset: int) -> Row:
 
 def part_of(buckets: Range | None, settings: Settings) -> Range | None:
     """The range of buckets that a consumer claims by; None: over all, also when it has all of them."""
-    if buckets is None:
-        return None
-    if not isinstance(buckets, Range):
-        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, e.g. journal.Range.parse('0-3'), or None")
-    return None if len(buckets.within(settings.buckets)) == settings.buckets else buckets
+    return None if buckets is None or len(buckets.within(settings.buckets)) == settings.buckets else buckets
 
 
 def bucket_bounds(buckets: Range | None, settings: Settings) -> tuple[bytes, bytes] | None:
     """Between which slots the entries of a range of buckets are; None for all."""
-    if buckets is None:
-        return None
-    if not isinstance(buckets, Range):
-        raise Invalid(f"buckets is {buckets!r}: it must be a journal.Range, or None for all of them")
-    return buckets.murmurs(settings.buckets)
+    return None if buckets is None else buckets.murmurs(settings.buckets)

@@ -9,7 +9,8 @@ K1  Every call is whole: the shield is up while it runs (journal.shield).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -28,41 +29,35 @@ from journal.core.settings import Settings, to_map
 from journal.core.values import Loaded, Put, PutResult
 from journal.engine.caller import LOCAL, Caller
 from journal.engine.feed.changes import changes, first_cursor
-from journal.engine.feed.consumers import Consumers
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.consumer import Consumers
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
+from journal.engine.handlers import HANDLERS
 from journal.engine.loads.load import Loads
 from journal.engine.loads.prepare import Part
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.pipeline import Pipeline
-from journal.engine.read import burials, logs, queries
+from journal.engine.read import burials, logs, queries, statistics  # noqa: F401  # they register handlers
 from journal.engine.read.feeds import consumers_seen, consumers_to_change, open_feed
 from journal.engine.read.scan import Reads
-from journal.engine.read.statistics import statistics
 from journal.engine.readonly import Look
 from journal.engine.runtime.clock_drift import FLAG as DRIFT
 from journal.engine.runtime.clock_drift import Peers
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.snapshots.take import take
-from journal.engine.work import flags, lease_holder
+from journal.engine.work import flags, lease_holder  # noqa: F401  # they register handlers
 from journal.engine.work.claim import Claims, Taken
 from journal.engine.work.finish import Finishes
-from journal.engine.work.move_delete import change_many, change_one, deleting, moving
-from journal.engine.work.put import Puts
-from journal.engine.work.put_many import creating, put_many
+from journal.engine.work.group import only
+from journal.engine.work.move_delete import delete_many, move_many
+from journal.engine.work.put import SinglePuts
+from journal.engine.work.put_many import creating, put_many, put_together
 from journal.engine.work.timers import Timers
 from journal.engine.work.worker import EngineTurns
 from journal.errors import Invalid, JournalError
 from journal.shield import shielded
 
 R = TypeVar("R")
-Handler = Callable[[Any, Any, Caller], Any]
-"""From a journal, a request and its caller to what the request comes to."""
-
-
-def _on_p(handle: Callable[[Pipeline, Any, Caller], Any]) -> Handler:
-    """A handler that needs the pipeline alone."""
-    return lambda journal, asked, caller: handle(journal.p, asked, caller)
 
 
 @shielded
@@ -96,7 +91,7 @@ class EngineLog:
         """Itself: no network is waited for."""
         return self
 
-    def feed(self, options: FeedOptions) -> Feed:
+    def feed(self, options: FeedOptions) -> EngineFeed:
         """A feed over the log."""
         return open_feed(self.p, self.consumers, options)
 
@@ -120,15 +115,16 @@ class EngineJournal(EngineLog):
     served: Any = None
     """What a daemon that serves it keeps of it."""
 
-    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: Staging | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, peers: Peers | None = None, staging: StagedLoads | None = None) -> None:
         super().__init__(pipeline, pipeline.consumers)
-        self.puts = Puts(pipeline)
+        self.puts = SinglePuts(pipeline)
         self.claims = Claims(pipeline)
         self.finishes = Finishes(pipeline)
         self.loads = Loads(pipeline, staging)
         self.reads = Reads(pipeline)
         self.peers = Peers() if peers is None else peers
         self.timers = Timers(pipeline)
+        pipeline.wire(self.timers.tick, partial(put_together, pipeline))
         # The hot verbs are called without a step in between.
         self.put = self.puts.usual
         self.claim = self.claims.one
@@ -155,21 +151,12 @@ class EngineJournal(EngineLog):
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
-        p = self.p
-        with p.lock:
-            p.settings = settings
-            if not settings.merged:
-                p.log.limit(segment_bytes=settings.segment_bytes_max)
-                p.checkpoints.look_at_settings()
-            p.generations.schedule()
-            p.look_at_settings()
-            p.retention.hold()
+        with self.p.lock:
+            self.p.use_settings(settings)
 
     def now(self) -> int:
         """The engine's time."""
-        if self.p.trouble is not None:
-            raise self.p.trouble
-        return self.p.time.now()
+        return self.p.now()
 
     def put_many(
         self,
@@ -185,7 +172,7 @@ class EngineJournal(EngineLog):
         rule = creating(is_repeatable) if is_create else lifecycle.put
         return put_many(self.p, puts, durability, rule, caller)
 
-    def snapshot(self, directory: str | PathLike[str] | None = None, known: Sequence[Any] = ()) -> Snapshot:
+    def snapshot(self, directory: str | PathLike[str] | None = None, known: Sequence[Any] = ()) -> EngineSnapshot:
         """All entries as they are now, copied to files."""
         return take(self.p, directory, known)
 
@@ -201,7 +188,7 @@ class EngineJournal(EngineLog):
     def load_part(self, load: str, name: str) -> LoadPart:
         """Begin a part of a load that was begun."""
         self.loads.piece(load, name, 0, b"")
-        return LoadPart(name, lambda at, piece: _sent(self.loads.piece(load, name, at, piece)))
+        return LoadPart(name, lambda at, piece: self.loads.piece(load, name, at, piece))
 
     def worker(self, consumer: str, lease_ms: int | None, buckets: Range | None) -> EngineTurns:
         """A worker's claims and sleeps."""
@@ -215,8 +202,9 @@ class EngineJournal(EngineLog):
 
     def wake(self) -> None:
         """Have sleeping workers look around."""
-        with self.p.lock:
-            self.p.due.notify_all()
+        p = self.p
+        with p.lock:
+            p.wake_workers()
 
     def measure_drift(self, peer: str, t0: Time, t1: Time, t2: Time, t3: Time) -> bool:
         """Take a round trip into the drifts of the store; whether the peer's clock is off."""
@@ -231,10 +219,6 @@ class EngineJournal(EngineLog):
         return EngineGround(self.p, self.peers, self.measure_drift)
 
 
-def _sent(_: int) -> None:
-    """How many bytes a part has is for the wire."""
-
-
 def _claim(journal: EngineJournal, asked: consume.ClaimRequest, caller: Caller) -> Taken | None:
     return journal.claims.one(asked.consumer, asked.lease, asked.durability, asked.buckets)
 
@@ -247,14 +231,7 @@ def _done(journal: EngineJournal, asked: consume.DoneRequest, caller: Caller) ->
     if asked.next is None:
         journal.finishes.one(asked.token, asked.durability, caller)
         return None
-    (result,) = journal.finishes.many([asked.token], [asked.next], asked.durability, caller)
-    if isinstance(result, JournalError):
-        raise result
-    return result
-
-
-def _delete_many(journal: EngineJournal, asked: produce.DeleteManyRequest, caller: Caller) -> list[Any]:
-    return change_many(journal.p, asked.deletes, deleting, asked.durability, is_essential=True)
+    return only(journal.finishes.many([asked.token], [asked.next], asked.durability, caller))
 
 
 def _settings(journal: EngineJournal, asked: read.SettingsRequest, caller: Caller) -> dict[str, Any]:
@@ -274,7 +251,7 @@ def _skip_feed(journal: EngineLog, asked: follow.FeedSkipRequest, caller: Caller
     return consumers_to_change(journal.p, journal.consumers).skip(asked.consumer, asked.cursor)
 
 
-HANDLERS: dict[type[Request[Any]], Handler] = {
+HANDLERS |= {
     # producing
     produce.PutRequest: lambda journal, asked, caller: journal.puts.any(asked, caller),
     produce.CreateRequest: lambda journal, asked, caller: journal.puts.any(asked, caller),
@@ -284,16 +261,10 @@ HANDLERS: dict[type[Request[Any]], Handler] = {
     produce.CreateManyRequest: lambda journal, asked, caller: journal.put_many(
         asked.puts, asked.durability, is_create=True, is_repeatable=asked.is_repeatable, caller=caller
     ),
-    produce.MoveRequest: lambda journal, asked, caller: change_one(
-        journal.p, moving(asked), asked.durability, is_essential=False
-    ),
-    produce.MoveManyRequest: lambda journal, asked, caller: change_many(
-        journal.p, asked.moves, moving, asked.durability, is_essential=False
-    ),
-    produce.DeleteRequest: lambda journal, asked, caller: change_one(
-        journal.p, deleting(asked), asked.durability, is_essential=True
-    ),
-    produce.DeleteManyRequest: _delete_many,
+    produce.MoveRequest: lambda journal, asked, caller: only(move_many(journal.p, [asked], asked.durability)),
+    produce.MoveManyRequest: lambda journal, asked, caller: move_many(journal.p, asked.moves, asked.durability),
+    produce.DeleteRequest: lambda journal, asked, caller: only(delete_many(journal.p, [asked], asked.durability)),
+    produce.DeleteManyRequest: lambda journal, asked, caller: delete_many(journal.p, asked.deletes, asked.durability),
     # loads
     load.LoadBeginRequest: lambda journal, asked, caller: journal.loads.begin(),
     load.LoadPartRequest: lambda journal, asked, caller: journal.loads.piece(
@@ -309,43 +280,18 @@ HANDLERS: dict[type[Request[Any]], Handler] = {
     consume.DoneManyRequest: lambda journal, asked, caller: journal.finishes.many(
         asked.tokens, asked.nexts, asked.durability, caller
     ),
-    consume.ExtendRequest: _on_p(lease_holder.extend),
-    consume.ReleaseRequest: _on_p(lease_holder.release),
-    consume.BuryRequest: _on_p(lease_holder.bury),
     consume.LeaseRequest: lambda journal, asked, caller: journal.claims.of_token(asked.token, caller),
     consume.LeasesRequest: lambda journal, asked, caller: journal.claims.active(asked.consumer),
     # reading
-    read.GetRequest: _on_p(queries.get),
-    read.GetManyRequest: _on_p(queries.get_many),
-    read.SelectRequest: _on_p(queries.select),
-    read.EntriesOfRequest: _on_p(queries.entries_of),
     read.CountRequest: lambda journal, asked, caller: journal.reads.count(queries.filter_of(journal.p, asked)),
-    read.CountOfRequest: _on_p(queries.count_of),
-    read.ForecastRequest: _on_p(queries.forecast),
-    read.StatisticsRequest: _on_p(statistics),
     read.SettingsRequest: _settings,
-    read.GenerationsRequest: _on_p(logs.generations),
-    read.DistanceRequest: _on_p(logs.distance),
-    read.ShiftRequest: _on_p(logs.shift),
-    read.LagRequest: _on_p(logs.lag),
     read.OldestCursorRequest: lambda journal, asked, caller: first_cursor(journal.p),
-    read.DurableCursorRequest: _on_p(logs.durable_cursor),
-    read.WaitDurableRequest: _on_p(logs.wait_durable),
     # following
     follow.FeedsRequest: lambda journal, asked, caller: consumers_seen(journal.p, journal.consumers).views(),
     follow.FeedRemoveRequest: _remove_feed,
     follow.FeedMarkRequest: _mark_feed,
     follow.FeedSkipRequest: _skip_feed,
     # operating
-    operate.OwnersRequest: _on_p(queries.owners),
-    operate.RaiseFlagRequest: _on_p(flags.raise_flag),
-    operate.PauseRequest: _on_p(flags.pause),
-    operate.ResumeRequest: _on_p(flags.resume),
-    operate.BuriedRequest: _on_p(burials.buried),
-    operate.RetryRequest: _on_p(burials.retry),
-    operate.RetryManyRequest: _on_p(burials.retry_many),
-    operate.DiscardRequest: _on_p(burials.discard),
-    operate.RotateRequest: _on_p(logs.rotate),
     operate.CompactRequest: lambda journal, asked, caller: journal.p.compaction.now(),
 }
-"""What carries out each request of a journal."""
+"""What carries out requests that need more of a journal than its pipeline; the others are registered where they are (`handles`)."""

@@ -49,17 +49,9 @@ class Fits(Protocol):
     value_max: int
     """The most bytes of a stored entry whose lease fits into a reply, whatever its consumer's name."""
 
-    def size(self, row: Row) -> int:
-        """What a lease on this entry takes, at most."""
-
-    def passed_over(self, found: list[tuple[bytes, Row | None]]) -> None:
-        """
-        The entries, perhaps none, that the claim passed over since they fit into no reply: their primary keys, with the row of those
-        that are new (`is_new`). Under the lock.
-        """
-
-    def is_new(self, primary: bytes) -> bool:
-        """Whether an entry that fits into no reply has not been met before."""
+    def size(self, row: Row) -> int: ...
+    def passed_over(self, found: list[tuple[bytes, Row | None]]) -> None: ...
+    def is_new(self, primary: bytes) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

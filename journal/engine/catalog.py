@@ -30,7 +30,7 @@ from journal.engine import former_names
 from journal.engine.files.lmdb import LmdbError, LmdbFile, check_before_open, create, translate
 from journal.engine.files.posix import make_directory
 from journal.engine.former_names import Life
-from journal.engine.generations.generations import Kept
+from journal.engine.log.generation_record import GenerationRecord
 from journal.errors import NotFound, StorageError, StoreDamaged, StoreFailed
 
 FORMAT = 2
@@ -47,7 +47,7 @@ class Listed(NamedTuple):
     """What the catalog says of a journal."""
 
     settings: Settings
-    generations: list[Kept]
+    generations: list[GenerationRecord]
     """Oldest first; the last one is active."""
     digests: dict[int, int | None]
     """Of the rows after a clean close, by order; none while they are open."""
@@ -181,7 +181,9 @@ class Catalog:
         kept = self._read(b"journals", name.encode(), None)
         if kept is None:
             return None
-        return Listed(from_map(kept["settings"]), [Kept(*each) for each in kept["generations"]], dict(kept["digests"]))
+        return Listed(
+            from_map(kept["settings"]), [GenerationRecord(*each) for each in kept["generations"]], dict(kept["digests"])
+        )
 
     def set(self, name: str, listed: Listed) -> None:
         """List a journal; durable on return."""

@@ -19,16 +19,16 @@ from journal.core.entry.rows import PROCESSING, Row, decode_buried, decode_entry
 from journal.core.log.cursor import base_of, cursor_of
 from journal.core.log.events import events_of
 from journal.engine.files.lmdb import LmdbFile
-from journal.engine.generations.generations import Kept
 from journal.engine.log.external import LogFiles
-from journal.engine.log.reader import Place, Reader, list_segments
+from journal.engine.log.generation_record import GenerationRecord
+from journal.engine.log.reader import Reader, RecordPlace, list_segments
 from journal.engine.merged.rows import unprefixed
 from journal.engine.merged.sequence import Merging
 from journal.engine.merged.states import OWN, Namespaces
-from journal.engine.pipeline import Pipeline
+from journal.engine.own_pipeline import OwnPipeline
 from journal.engine.readonly import Look
-from journal.engine.state.apply import State
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.engine.state.range_orders import Ranges
 from journal.errors import StorageError
 
@@ -36,65 +36,199 @@ REPLAY_BYTES_MAX = 32 << 20
 _COMPARED = tuple(name for name in DATABASES if name not in (b"buckets", b"meta"))
 
 
-def check(p: Pipeline, *, is_deep: bool = False) -> list[str]:
+def check(p: OwnPipeline, *, is_deep: bool = False) -> list[str]:
     """What is wrong with a journal, in words; empty when nothing is."""
-    closed = [f"{p.name}: {line}" for line in _closed_logs(p)]
-    consumers = [f"{p.name}: {line}" for line in _consumers(p)]
-    found = list(closed)
-    with p.lock:
-        now = p.enter()
-        if not isinstance(p, Look):
-            p.log.flush()
-            p.state.save_leases()
-        if isinstance(p.state, Namespaces):
-            assert isinstance(p, Merging)
-            found += [f"{p.name}: {line}" for line in _nobodys(p)]
-        for name, state in _states(p):
-            found += [f"{name}: {line}" for line in _rows(state)]
-            if not isinstance(p, Look):
-                found += [f"{name}: {line}" for line in (*_memory(state, now), *_homes(state), *_ranges(state, now))]
-        if isinstance(p, Look):
-            return found + consumers
-        found += [f"{p.name}: {line}" for line in _generations(p)]
-        logs = [f"{p.name}: {line}" for line in _log(p, is_deep)]
-        found += logs
-        if p.settings.compact and not closed and not logs:
-            found += [f"{p.name}: {line}" for line in _compacted(p)]
-        if p.log.synced >= p.log.next_offset:
-            found.append(f"{p.name}: place {p.log.synced} is called durable, but the log ends at {p.log.next_offset}")
-    return found + consumers
+    return _Check(p).run(is_deep=is_deep)
 
 
-def _consumers(p: Pipeline) -> Iterator[str]:
-    """The offset log, and what it holds of the log."""
-    try:
-        yield from p.consumers.check()
-    except IndexError:
-        yield "offset log: not compared, since a log that is kept has no segment"
+class _Check:
+    """The check of one journal, or of what merged journals share."""
 
+    def __init__(self, p: OwnPipeline) -> None:
+        self._p = p
+        self._state, self._writer, self._generations = p.state, p.log, p.generations
+        self._followers, self._retention = p.consumers, p.retention
 
-def _states(p: Pipeline) -> Iterator[tuple[str, State]]:
-    """The states of a journal, or of all that share their rows, with their names."""
-    if isinstance(p.state, Namespaces):
-        for name in p.state.names():
-            yield name.decode(), p.state.state_of(name)
-    else:
-        yield p.name, p.state
+    def run(self, *, is_deep: bool) -> list[str]:
+        """What is wrong."""
+        p, state, log = self._p, self._state, self._writer
+        is_look = isinstance(p, Look)
+        closed = self._named(self._closed_logs())
+        consumers = self._named(self._consumers())
+        found = list(closed)
+        with p.lock:
+            now = p.enter()
+            if not is_look:
+                log.flush()
+                state.save_leases()
+            if isinstance(p, Merging):
+                found += self._named(_nobodys(p))
+            for name, each in self._states():
+                found += [f"{name}: {line}" for line in _rows(each)]
+                if not is_look:
+                    found += [f"{name}: {line}" for line in (*_memory(each, now), *_homes(each), *_ranges(each, now))]
+            if is_look:
+                return found + consumers
+            found += self._named(self._listed())
+            logs = self._named(self._log(is_deep))
+            found += logs
+            if p.settings.compact and not closed and not logs:
+                found += self._named(self._compacted())
+            if log.synced >= log.next_offset:
+                found.append(f"{p.name}: place {log.synced} is called durable, but the log ends at {log.next_offset}")
+        return found + consumers
+
+    def _named(self, lines: Iterator[str]) -> list[str]:
+        return [f"{self._p.name}: {line}" for line in lines]
+
+    def _consumers(self) -> Iterator[str]:
+        """The offset log, and what it holds of the log."""
+        try:
+            yield from self._followers.check(self._retention.expected)
+        except IndexError:
+            yield "offset log: not compared, since a log that is kept has no segment"
+
+    def _states(self) -> Iterator[tuple[str, JournalState]]:
+        """The states of a journal, or of all that share their rows, with their names."""
+        if isinstance(self._state, Namespaces):
+            for name in self._state.names():
+                yield name.decode(), self._state.state_of(name)
+        else:
+            yield self._p.name, self._state
+
+    def _listed(self) -> Iterator[str]:
+        """The list of generations against the files and what is open (generations U2, reader X1)."""
+        kept = self._generations.kept
+        orders = [k.order for k in kept]
+        if orders != sorted(set(orders)) or [k.last is None for k in kept] != [False] * (len(kept) - 1) + [True]:
+            yield f"generations: {orders} are not in order, or not the last one is active"
+        if [k.order for k in kept if k.has_rows] != [rows.order for rows in self._state.generations]:
+            yield "generations: those that have rows are not those that are open"
+        for k in kept:
+            directory = self._p.directory(k.order)
+            if k.has_log and not (directory / "log").is_dir():
+                yield f"generations: {directory / 'log'} is missing"
+            if not k.has_log and not k.has_rows and directory.exists():
+                yield f"generations: {directory} is there, although the generation is gone"
+
+    def _log(self, is_deep: bool) -> Iterator[str]:
+        """The records from the oldest segment on; replayed from the beginning when it is still there."""
+        directory = self._writer.directory
+        try:
+            first = list_segments(directory)[0]
+            reader = Reader(directory, self._p.name.encode(), RecordPlace(first, first, 0))
+            small = sum(path.stat().st_size for path in directory.iterdir()) <= REPLAY_BYTES_MAX
+            if first == 0 and len(self._generations.kept) == 1 and (small or is_deep):
+                yield from self._replayed(reader)
+            else:
+                for _ in reader:
+                    pass
+            if reader.end != self._writer.end:
+                yield f"log: the records end at {reader.end}, the engine goes on at {self._writer.end}"
+        except (StorageError, IndexError) as e:
+            yield f"log: {e}"
+
+    def _closed_logs(self) -> Iterator[str]:
+        """The logs of closed generations, each to its last change. Without the lock: they do not change, and may be long."""
+        with self._p.lock:
+            self._p.enter()
+            closed = [k for k in self._generations.kept if k.has_log and k.last is not None]
+        for k in closed:
+            difference = self._closed_log(k)
+            if difference is None:
+                continue
+            with self._p.lock:
+                self._p.enter()
+                if any(
+                    each.order == k.order and each.has_log for each in self._generations.kept
+                ):  # or it went meanwhile
+                    yield difference
+
+    def _closed_log(self, k: GenerationRecord) -> str | None:
+        """What is wrong with the log of one closed generation."""
+        files = LogFiles(self._p.directory(k.order) / "log", namespace=self._p.name.encode())
+        following = 0
+        try:
+            for found in files.read():
+                following = found.last + 1
+        except StorageError as e:
+            return f"log: {e}"
+        if k.last is not None and following != k.last + 1:
+            return f"log: the records of generation {k.order} end before {following}, its last is {k.last}"
+        if files.let_go:
+            return f"log: generation {k.order} does not have the changes {files.let_go}"
+        return None
+
+    def _compacted(self) -> Iterator[str]:
+        """A log that is kept for later followers has what decided the data of each entry (compaction_rule D1)."""
+        try:
+            yield from self._undecided()
+        except (StorageError, IndexError) as e:
+            yield f"log: {e}"
+
+    def _undecided(self) -> Iterator[str]:
+        namespace = self._p.name.encode()
+        logs = [(k, list_segments(self._p.directory(k.order) / "log")) for k in self._generations.kept if k.has_log]
+        oldest = base_of(logs[0][0].order) + logs[0][1][0]
+        missing: dict[tuple[str, UserKey | None], int] = {}
+        for name, state in self._states():
+            for primary, value in state.rows(b"entries"):
+                row = decode_entry(primary, value)
+                if row.at >= oldest:
+                    missing[name, row.key] = row.at
+        for k, segments in logs:
+            reader = Reader(self._p.directory(k.order) / "log", namespace, RecordPlace(segments[0], segments[0], 0))
+            for place, record, payload in reader:
+                at = base_of(k.order) + place.offset + payload.changes - 1
+                for event in events_of(record, payload, k.order):
+                    if event.has_data and missing.get((event.namespace, event.key), at + 1) <= at:
+                        del missing[event.namespace, event.key]
+        for (_, key), at in missing.items():
+            yield f"log: no change since {cursor_of(at)}, which wrote the entry {key!r}, has its data"
+
+    def _replayed(self, reader: Reader) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
+            file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
+            try:
+                rows = GenerationRows(file, self._p.order)
+                state = Namespaces([rows]) if isinstance(self._state, Namespaces) else JournalState([rows])
+                is_whole = True
+                for place, record, payload in reader:
+                    is_whole = is_whole and type(payload.effect) is not fx.Skip
+                    at = base_of(self._p.order) + place.offset
+                    if is_whole and isinstance(state, Namespaces):
+                        state.apply_to(record.namespace, payload.effect, at)
+                    elif is_whole:
+                        state.apply(payload.effect, at)
+                if not is_whole:
+                    return  # compacted: the last changes do not make the rows
+                state.flush()
+                state.save_leases()
+                for name in _COMPARED:
+                    read = _leases_now if name == b"leases" else _as_stored
+                    yield from _differ(f"replayed {name.decode()}", read(state, name), read(self._state, name))
+                if list(state.finished.tokens) != list(self._state.finished.tokens):
+                    yield "replayed: the finished tokens differ"
+                if not isinstance(state, Namespaces) and state.once.numbers != self._state.once.numbers:
+                    yield "replayed: the numbers of loads differ"
+            finally:
+                file.abandon()
 
 
 def _nobodys(p: Merging) -> Iterator[str]:
     """Rows and counts of shared files (rows B1, states M1)."""
-    for name in p.state.names():
+    states = p.state
+    for name in states.names():
         if name != OWN and name not in p.known:
             yield f"there are rows of {name!r}, which is no journal of the store"
-        for rows in p.state.state_of(name).generations:
+        for rows in states.state_of(name).generations:
             for database in (b"entries", b"buried", b"successors"):
                 counted = sum(1 for _ in rows.all(rows.file.databases[database]))
                 if counted != rows.size(database):
                     yield f"{name!r} has {counted} {database.decode()} in generation {rows.order}, {rows.size(database)} are kept"
 
 
-def _rows(state: State) -> Iterator[str]:
+def _rows(state: JournalState) -> Iterator[str]:
     """Each index against the entries (reader X1, X2, X3)."""
     keys, expirations, owners = {}, set(), set()
     collisions = 0
@@ -126,7 +260,7 @@ def _rows(state: State) -> Iterator[str]:
         yield from _buckets(rows)
 
 
-def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+def _twins(state: JournalState, keys: dict[bytes, bytes]) -> Iterator[str]:
     """No user key twice among the slots of one murmur."""
     for slot, primary in keys.items():
         if slot[16] == 0:
@@ -138,7 +272,7 @@ def _twins(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
                 yield f"the key {row.key!r} has two entries"
 
 
-def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
+def _dependents(state: JournalState, keys: dict[bytes, bytes]) -> Iterator[str]:
     """Rows that stand beside an entry: leases, successors; and the buried ones, which stand alone."""
     primaries = set(keys.values())
     for primary, value in state.rows(b"leases"):
@@ -167,7 +301,7 @@ def _dependents(state: State, keys: dict[bytes, bytes]) -> Iterator[str]:
     yield from _differ("graves", graves, dict(state.rows(b"graves")))
 
 
-def _memory(state: State, now: int) -> Iterator[str]:
+def _memory(state: JournalState, now: int) -> Iterator[str]:
     """What is in memory against the rows (leases H1, H3, H5; order O1, O4)."""
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
@@ -204,7 +338,7 @@ def _memory(state: State, now: int) -> Iterator[str]:
             yield f"order: the waiting entry {primary.hex()} is below the bound {bound.hex()}"
 
 
-def _buckets(rows: Rows) -> Iterator[str]:
+def _buckets(rows: GenerationRows) -> Iterator[str]:
     """The index by bucket (bucket_index Y1)."""
     index = rows.index
     expected = set() if index is None else {index.key(p) for p, _ in rows.all(rows.entries) if p < index.upto}
@@ -213,7 +347,7 @@ def _buckets(rows: Rows) -> Iterator[str]:
     )
 
 
-def _ranges(state: State, now: int) -> Iterator[str]:
+def _ranges(state: JournalState, now: int) -> Iterator[str]:
     """Every waiting entry is found by the orders of the ranges in use (range_order J1)."""
     ranges = state.order
     if not isinstance(ranges, Ranges):
@@ -230,23 +364,7 @@ def _ranges(state: State, now: int) -> Iterator[str]:
                     yield f"order of the buckets {order.part}: the waiting entry {primary.hex()} would not be found"
 
 
-def _generations(p: Pipeline) -> Iterator[str]:
-    """The list of generations against the files and what is open (generations U2, reader X1)."""
-    kept = p.generations.kept
-    orders = [k.order for k in kept]
-    if orders != sorted(set(orders)) or [k.last is None for k in kept] != [False] * (len(kept) - 1) + [True]:
-        yield f"generations: {orders} are not in order, or not the last one is active"
-    if [k.order for k in kept if k.has_rows] != [rows.order for rows in p.state.generations]:
-        yield "generations: those that have rows are not those that are open"
-    for k in kept:
-        directory = p.directory(k.order)
-        if k.has_log and not (directory / "log").is_dir():
-            yield f"generations: {directory / 'log'} is missing"
-        if not k.has_log and not k.has_rows and directory.exists():
-            yield f"generations: {directory} is there, although the generation is gone"
-
-
-def _homes(state: State) -> Iterator[str]:
+def _homes(state: JournalState) -> Iterator[str]:
     """What is said of single generations (reader X1)."""
     for held in state.leases.by_primary.values():
         if held.home.get(held.primary, db=held.home.entries) is None:
@@ -257,118 +375,11 @@ def _homes(state: State) -> Iterator[str]:
             yield f"collisions of generation {rows.order}: counted {counted}, kept {rows.collisions}"
 
 
-def _log(p: Pipeline, is_deep: bool) -> Iterator[str]:
-    """The records from the oldest segment on; replayed from the beginning when it is still there."""
-    directory = p.log.directory
-    try:
-        first = list_segments(directory)[0]
-        reader = Reader(directory, p.name.encode(), Place(first, first, 0))
-        small = sum(path.stat().st_size for path in directory.iterdir()) <= REPLAY_BYTES_MAX
-        if first == 0 and len(p.generations.kept) == 1 and (small or is_deep):
-            yield from _replayed(p, reader)
-        else:
-            for _ in reader:
-                pass
-        if reader.end != p.log.end:
-            yield f"log: the records end at {reader.end}, the engine goes on at {p.log.end}"
-    except (StorageError, IndexError) as e:
-        yield f"log: {e}"
-
-
-def _closed_logs(p: Pipeline) -> Iterator[str]:
-    """The logs of closed generations, each to its last change. Without the lock: they do not change, and may be long."""
-    with p.lock:
-        p.enter()
-        closed = [k for k in p.generations.kept if k.has_log and k.last is not None]
-    for k in closed:
-        difference = _closed_log(p, k)
-        if difference is None:
-            continue
-        with p.lock:
-            p.enter()
-            if any(each.order == k.order and each.has_log for each in p.generations.kept):  # or it went meanwhile
-                yield difference
-
-
-def _closed_log(p: Pipeline, k: Kept) -> str | None:
-    """What is wrong with the log of one closed generation."""
-    files = LogFiles(p.directory(k.order) / "log", namespace=p.name.encode())
-    following = 0
-    try:
-        for found in files.read():
-            following = found.last + 1
-    except StorageError as e:
-        return f"log: {e}"
-    if k.last is not None and following != k.last + 1:
-        return f"log: the records of generation {k.order} end before {following}, its last is {k.last}"
-    if files.let_go:
-        return f"log: generation {k.order} does not have the changes {files.let_go}"
-    return None
-
-
-def _compacted(p: Pipeline) -> Iterator[str]:
-    """A log that is kept for later followers has what decided the data of each entry (compaction_rule D1)."""
-    try:
-        yield from _undecided(p)
-    except (StorageError, IndexError) as e:
-        yield f"log: {e}"
-
-
-def _undecided(p: Pipeline) -> Iterator[str]:
-    namespace = p.name.encode()
-    logs = [(k, list_segments(p.directory(k.order) / "log")) for k in p.generations.kept if k.has_log]
-    oldest = base_of(logs[0][0].order) + logs[0][1][0]
-    missing: dict[tuple[str, UserKey | None], int] = {}
-    for name, state in _states(p):
-        for primary, value in state.rows(b"entries"):
-            row = decode_entry(primary, value)
-            if row.at >= oldest:
-                missing[name, row.key] = row.at
-    for k, segments in logs:
-        reader = Reader(p.directory(k.order) / "log", namespace, Place(segments[0], segments[0], 0))
-        for place, record, payload in reader:
-            at = base_of(k.order) + place.offset + payload.changes - 1
-            for event in events_of(record, payload, k.order):
-                if event.has_data and missing.get((event.namespace, event.key), at + 1) <= at:
-                    del missing[event.namespace, event.key]
-    for (_, key), at in missing.items():
-        yield f"log: no change since {cursor_of(at)}, which wrote the entry {key!r}, has its data"
-
-
-def _replayed(p: Pipeline, reader: Reader) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="journal-check-") as folder:
-        file = LmdbFile(Path(folder) / "rows.mdb", DATABASES)
-        try:
-            rows = Rows(file, p.order)
-            state = Namespaces([rows]) if isinstance(p.state, Namespaces) else State([rows])
-            is_whole = True
-            for place, record, payload in reader:
-                is_whole = is_whole and type(payload.effect) is not fx.Skip
-                at = base_of(p.order) + place.offset
-                if is_whole and isinstance(state, Namespaces):
-                    state.apply_to(record.namespace, payload.effect, at)
-                elif is_whole:
-                    state.apply(payload.effect, at)
-            if not is_whole:
-                return  # compacted: the last changes do not make the rows
-            state.flush()
-            state.save_leases()
-            for name in _COMPARED:
-                read = _leases_now if name == b"leases" else _as_stored
-                yield from _differ(f"replayed {name.decode()}", read(state, name), read(p.state, name))
-            if list(state.finished.tokens) != list(p.state.finished.tokens):
-                yield "replayed: the finished tokens differ"
-            if not isinstance(state, Namespaces) and state.once.numbers != p.state.once.numbers:
-                yield "replayed: the numbers of loads differ"
-        finally:
-            file.abandon()
-
-
-def _as_stored(state: State, name: bytes) -> dict[bytes, object]:
+def _as_stored(state: JournalState, name: bytes) -> dict[bytes, object]:
     return dict(state.rows(name))
 
 
-def _leases_now(state: State, name: bytes) -> dict[bytes, object]:
+def _leases_now(state: JournalState, name: bytes) -> dict[bytes, object]:
     """The leases by the clock of now: rows have the dates of their `at`, and when a row is written anew differs (clock_steps D2)."""
     found: dict[bytes, object] = {}
     for key, value in state.rows(name):

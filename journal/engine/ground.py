@@ -34,7 +34,7 @@ class EngineGround:
     @property
     def schema(self) -> Schema | None:
         """That of the active generation."""
-        return self._p.generations.schema
+        return self._p.schema
 
     @property
     def is_gone(self) -> bool:
@@ -47,9 +47,10 @@ class EngineGround:
 
     def rouse(self, note: Callable[[], None]) -> None:
         """Under the lock under which `is_awake` is asked."""
-        with self._p.lock:
+        p = self._p
+        with p.lock:
             note()
-            self._p.due.notify_all()
+            p.wake_workers()
 
     def deadline_of(self, token: int) -> int | None:
         """Also when its timer could not write its end down yet."""
@@ -61,8 +62,9 @@ class EngineGround:
 
     def is_finished(self, token: int) -> bool:
         """Whether the token was finished, as far back as the engine keeps tokens."""
-        with self._p.lock:
-            return token in self._p.state.finished.tokens
+        p = self._p
+        with p.lock:
+            return token in p.state.finished.tokens
 
     def recover(self, error: JournalError) -> None:
         """Raises the error: in this process there is nothing to reconnect to."""

@@ -15,20 +15,21 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
+from typing import Any, cast
 
 from journal.core.entry.effects import Effect
 from journal.core.limits import NEVER
+from journal.core.log.cursor import base_of
 from journal.core.settings import Settings
 from journal.engine.files.lmdb import MAP_BYTES, LmdbFile, check_before_open
 from journal.engine.files.posix import storage_error
-from journal.engine.generations.generations import Kept
 from journal.engine.log.durability import NONE
-from journal.engine.pipeline import Pipeline
+from journal.engine.log.generation_record import GenerationRecord
+from journal.engine.own_pipeline import OwnPipeline
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
-from journal.engine.runtime.wakeups import Due
 from journal.engine.state import commit_parts
-from journal.engine.state.file import DATABASES, Rows
+from journal.engine.state.file import DATABASES, GenerationRows
 from journal.errors import ReadOnly, StorageError, StoreClosed
 
 LOOK_S = 10.0
@@ -37,34 +38,24 @@ PAUSE_S = 0.001
 REST_S = 1.0
 
 
-class Look(Pipeline):
+class Look(OwnPipeline):
     """Reads the rows of a journal's generations as they were committed last."""
 
     def __init__(
-        self,
-        top: Path,
-        name: str,
-        settings: Settings,
-        *,
-        keeper: Keeper,
-        time: EngineTime,
-        generations: Callable[[], list[Kept]],
-        was_closed: Callable[[], bool],
-    ) -> None:
+        self, top: Path, name: str, settings: Settings, *, keeper: Keeper, time: EngineTime,
+        generations: Callable[[], list[GenerationRecord]], was_closed: Callable[[], bool], **options: Any,
+    ) -> None:  # fmt: skip
         """`generations` and `was_closed` look into the catalog, on the keeper."""
+        lock = cast(threading.Lock, threading.RLock())  # taken again within a moment (S2)
         super().__init__(
-            top, name, settings, kept=keeper.call(generations), keeper=keeper, time=time, opening=0, level=NONE,
-            claim_level=NONE, sync_s=0, map_bytes=MAP_BYTES,
+            top, name, settings, kept=keeper.call(generations), keeper=keeper, time=time, next_token=0, level=NONE,
+            claim_level=NONE, sync_s=0, map_bytes=MAP_BYTES, record=_refuse, lock=lock, is_writable=False, **options,
         )  # fmt: skip
-        self.lock = threading.RLock()  # type: ignore[assignment]  # taken again within a moment (S2)
-        self.due = Due(self.lock)
-        self.sleeping = self.due.sleeping
-        self.is_writable = False
         self.timer_at = NEVER
         self._look = generations
         self._was_closed = was_closed
-        self._opened: dict[int, Rows] = {}
-        self._gone: list[Rows] = []
+        self._opened: dict[int, GenerationRows] = {}
+        self._gone: list[GenerationRows] = []
         """Those that the catalog does not name any more, and that are to be closed."""
         self._moments = 0
         self._seen_at = 0.0
@@ -127,7 +118,7 @@ class Look(Pipeline):
             self._is_rest_due = True
             self.keeper.after(REST_S, self._rest)
 
-    def _begin(self, kept: list[Kept]) -> str | None:
+    def _begin(self, kept: list[GenerationRecord]) -> str | None:
         """Have transactions on what is committed now; why they are not of one moment, None when they are."""
         self._use(kept)
         files = [rows.file for rows in self.state.generations]
@@ -140,35 +131,29 @@ class Look(Pipeline):
         if found is None:
             self.state.use()
             applied = self.state.load()
-            self.log.next_offset = self.log.base + applied.offset
-            self.log.synced = self.log.next_offset - 1
+            self.log.look_at(self.directory(self.order) / "log", base_of(self.order), applied.offset)
             self._is_seen = True
         return found
 
-    def _use(self, kept: list[Kept]) -> None:
+    def _use(self, kept: list[GenerationRecord]) -> None:
         """Open what has come, close what has gone."""
-        if hasattr(self, "state") and kept == self.generations.kept:
+        generations, state = self.generations, self.state
+        if self._opened and kept == generations.kept:
             return
         self._is_seen = False
         orders = [each.order for each in kept if each.has_rows]
         self._gone += [self._opened.pop(order) for order in self._opened.keys() - orders]
-        while self._gone and not self.generations.pins:  # else a snapshot copies them
+        while self._gone and not generations.is_pinned:  # else a snapshot copies them
             self._gone.pop().file.abandon()
         for order in orders:
             if order not in self._opened:
                 path = self.directory(order) / "rows.mdb"
                 check_before_open(path, None, is_live=True)
-                self._opened[order] = Rows(LmdbFile(path, DATABASES, readonly=True), order)
-        self.generations.kept = kept
-        self.generations.look_at_schema()
-        rows = [self._opened[order] for order in orders]
-        if hasattr(self, "state"):
-            self.state.use(rows)
-        else:
-            self.state = self._state_over(rows)
-        if self.order != kept[-1].order:
-            self.order = kept[-1].order
-            self.log = self.log_of(self.order)
+                self._opened[order] = GenerationRows(LmdbFile(path, DATABASES, readonly=True), order)
+        generations.kept = kept
+        generations.look_at_schema()
+        state.use([self._opened[order] for order in orders])
+        self.order = kept[-1].order
 
     def _rest(self) -> None:
         """End the transactions when no read has come for REST_S (S3). On the keeper, which callers with the lock may wait for."""
@@ -199,15 +184,9 @@ class Look(Pipeline):
         raise _refusal()
 
     def write(
-        self,
-        effect: Effect,
-        count: int,
-        now: int,
-        level: int,
-        apply: Callable[[int], None],
-        *,
+        self, effect: Effect, count: int, now: int, level: int, apply: Callable[[int], None] | None = None, *,
         is_essential: bool = False,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Refused."""
         raise _refusal()
 
@@ -221,13 +200,17 @@ class Look(Pipeline):
         return {}
 
 
-def moment_of(p: Pipeline) -> AbstractContextManager[None]:
+def moment_of(p: object) -> AbstractContextManager[None]:
     """
     What is read within is of one moment, in a store opened with readonly=True (S2). An owner's reads are of one moment for as long
     as they hold the lock at a time.
     """
     shared = getattr(p, "shared", p)  # a merged journal's files are those of all
     return shared.moment() if isinstance(shared, Look) else nullcontext()
+
+
+def _refuse(_: object) -> None:
+    raise _refusal()
 
 
 def _refusal() -> ReadOnly:

@@ -24,20 +24,20 @@ from typing import Any
 
 from journal.core.settings import MERGED, Settings, changed, changed_for_all
 from journal.engine.catalog import Catalog, Listed
-from journal.engine.files import lmdb
 from journal.engine.files.disposal import SPARE, remove_left
 from journal.engine.files.layout import GONE
 from journal.engine.files.posix import check_own, durable_names, make_directory
-from journal.engine.generations.generations import Kept, declared
+from journal.engine.generations.files import make_files
+from journal.engine.generations.schemas import declared
 from journal.engine.loads.staging import sweep_loads
-from journal.engine.log.writer import Log
+from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.merged.sequence import Member, MergedLook, Merging, Sequence
+from journal.engine.own_pipeline import OwnPipeline
 from journal.engine.pipeline import Pipeline
 from journal.engine.readonly import Look
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.snapshots.directories import sweep as sweep_snapshots
-from journal.engine.state.file import DATABASES
 from journal.errors import NotFound, ReadOnly, StorageError, StoreClosed, StoreDamaged, StoreFailed
 
 log = logging.getLogger("journal.store")
@@ -48,7 +48,7 @@ _LEFT = re.compile(r"next|[0-9]{6,}((-log|-rows|-[0-9]{20})?\.gone)?")
 
 
 @dataclass(kw_only=True)
-class Opening:
+class StoreOpening:
     """What a store opens its journals with. All methods on the keeper."""
 
     path: Path
@@ -63,7 +63,7 @@ class Opening:
     is_readonly: bool
     sequence: Merging | None = None
     """What merged journals share, when one of them is open."""
-    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    pipelines: dict[str, OwnPipeline] = field(default_factory=dict)
     """Of the journals in use that have their files for themselves, and what merged journals share."""
     token_floor: int = 0
     """No journal that was dropped in this opening of the store has handed out a token from here on (O2)."""
@@ -102,10 +102,10 @@ class Opening:
         assert listed is not None
         return listed
 
-    def _record(self, name: str, kept: list[Kept]) -> None:
+    def _record(self, name: str, kept: list[GenerationRecord]) -> None:
         self.catalog.set(name, self.listed(name)._replace(generations=kept))
 
-    def _look(self, name: str) -> list[Kept]:
+    def _look(self, name: str) -> list[GenerationRecord]:
         """For readonly=True: the generations that there are now."""
         self.catalog.renew()
         listed = self.catalog.get(name)
@@ -137,19 +137,21 @@ class Opening:
             return self._member(name, settings, listed)
         return self._alone(name, settings, listed)
 
-    def _alone(self, name: str, settings: Settings, listed: Listed | None) -> Pipeline:
+    def _alone(self, name: str, settings: Settings, listed: Listed | None) -> OwnPipeline:
         """A journal that has its files for itself, or what merged journals share."""
         top = self.path / name
         if self.is_readonly:
-            kind = MergedLook if name == MERGED else Look
-            self.pipelines[name] = look = kind(
-                top, name, settings, keeper=self.keeper, time=self.time, generations=partial(self._look, name),
-                was_closed=partial(self._was_closed, name),
+            look = partial(
+                Look if name != MERGED else partial(MergedLook, known=self.catalog.names()), top, name, settings, keeper=self.keeper,
+                time=self.time, generations=partial(self._look, name), was_closed=partial(self._was_closed, name),
             )  # fmt: skip
-            return look
+            self.pipelines[name] = look()
+            return self.pipelines[name]
         if listed is None:
             first = self.catalog.former(name).order + 1  # former_names V1
-            listed = Listed(settings, [Kept(first, self.time.now(), None, True, True, declared(settings))], {})
+            listed = Listed(
+                settings, [GenerationRecord(first, self.time.now(), None, True, True, declared(settings))], {}
+            )
             try:
                 self._create(name, listed)
             except StoreFailed as e:
@@ -158,16 +160,12 @@ class Opening:
         else:
             listed = listed._replace(settings=settings)
         left = _check_generations(top, name, listed)
-        made = Sequence if name == MERGED else Pipeline
+        made = partial(Sequence, known=self.catalog.names()) if name == MERGED else OwnPipeline
         pipeline = made(
             top, name, listed.settings, kept=listed.generations, keeper=self.keeper, time=self.time,
-            opening=self.catalog.opening, level=self.level, claim_level=self.claim_level, sync_s=self.sync_s,
-            map_bytes=self.map_bytes,
+            next_token=max(self.catalog.opening << 40, self._token_floor()), level=self.level, claim_level=self.claim_level,
+            sync_s=self.sync_s, map_bytes=self.map_bytes, record=partial(self._record, name),
         )  # fmt: skip
-        if isinstance(pipeline, Sequence):
-            pipeline.known = self.catalog.names()
-        pipeline.next_token = max(pipeline.next_token, self._token_floor())
-        pipeline.generations.record = partial(self._record, name)
         pipeline.open(listed.digests, is_deep=self.is_deep)
         try:
             for path in left:
@@ -195,7 +193,6 @@ class Opening:
                 raise NotFound(f"there are no merged journals in {self.path}: it has {self.catalog.journals()}")
             pipeline = self._alone(MERGED, Settings() if listed is None else listed.settings, listed)
             assert isinstance(pipeline, Merging)
-            pipeline.known = self.catalog.names()
             self.sequence = pipeline
         return self.sequence
 
@@ -203,16 +200,15 @@ class Opening:
         shared = self.merged()
         if listed is None:
             if shared.order <= (used := self.catalog.former(name).alone):  # former_names V2
-                shared.generations.used = used
-                shared.generations.rotate()
-            listed = Listed(settings, [Kept(shared.order, self.time.now(), None, True, True, declared(settings))], {})
+                shared.generations.rotate_beyond(used)
+            listed = Listed(
+                settings, [GenerationRecord(shared.order, self.time.now(), None, True, True, declared(settings))], {}
+            )
             self.catalog.set(name, listed)
             shared.known.add(name.encode())
         elif settings != listed.settings:
             self.catalog.set(name, listed._replace(settings=settings))
-        member = Member(shared, name, settings, listed.generations)
-        member.generations.record = partial(self._record, name)
-        return member
+        return Member(shared, name, settings, listed.generations, partial(self._record, name))
 
     def _create(self, name: str, listed: Listed) -> None:
         """Make the files of a new journal, then name it (O1, catalog A2)."""
@@ -224,17 +220,12 @@ class Opening:
             remove_left(top, wipe=True)
             make_directory(top)
         directory = top / f"{listed.generations[0].order:06d}"
-        make_directory(directory)
-        make_directory(directory / "log")
-        lmdb.create(directory / "rows.mdb", DATABASES)
-        first = Log(directory / "log", name.encode(), listed.settings.segment_bytes_max)
-        first.create()
-        first.close()
+        make_files(directory, name)
         self.catalog.set(name, listed)
 
     # -- dropping -----------------------------------------------------------------------------------------------------
 
-    def forget(self, p: Pipeline) -> Path:
+    def forget(self, p: OwnPipeline) -> Path:
         """
         Close a journal that has its files for itself, and is no more: where its files are now (O1), under a name that says how
         they go (disposal N3).
@@ -247,11 +238,11 @@ class Opening:
             self.catalog.fail(e)  # names in the store's own directory are those of all journals
             raise
 
-    def _forget(self, p: Pipeline) -> Path:
+    def _forget(self, p: OwnPipeline) -> Path:
         self.token_floor = max(self.token_floor, p.next_token)
         if self.sequence is not None:
             with self.sequence.lock:
-                self.sequence.next_token = max(self.sequence.next_token, self.token_floor)
+                self.sequence.skip_tokens(self.token_floor)
         self.catalog.remove(p.name)
         del self.pipelines[p.name]
         number = 0

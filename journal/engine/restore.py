@@ -19,9 +19,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from journal.core.settings import MERGED
 from journal.core.values import Backup
 from journal.engine.backups import manifest as manifests
-from journal.engine.backups.manifest import STORE, Manifest, copy_bytes, is_whole
+from journal.engine.backups.manifest import STORE, BackupManifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
 from journal.engine.files.posix import remove_tree, storage_error, sync_directory
 from journal.engine.open_store import open_store
@@ -88,7 +89,7 @@ def _restore(backup: Path, dest: Path, progress: Callable[[int, int], None], clo
     return manifest.report(dest, list(manifest.files))._replace(store=identity)
 
 
-def _copy(source: Path, manifest: Manifest, made: Path, tick: Callable[[int], None]) -> None:
+def _copy(source: Path, manifest: BackupManifest, made: Path, tick: Callable[[int], None]) -> None:
     """All files, read once more when they are durable."""
     directories = {made}
     for name, file in manifest.files.items():
@@ -116,12 +117,12 @@ def _go_on(made: Path, jump: int, clock: object | None) -> None:
         for name in store.alone():
             _rotate(store, name, jump)
         if store.has_merged():
-            _rotate(store, None, jump)
+            _rotate(store, MERGED, jump)
 
 
-def _rotate(store: EngineStore, name: str | None, jump: int) -> None:
-    p = store.merged({}).p if name is None else store.journal(name, {}).p
+def _rotate(store: EngineStore, name: str, jump: int) -> None:
+    p = store.own(name)
     if p.order + jump + JUMP >= LIMIT:
         raise Invalid(f"journal {p.name} has come to generation {p.order}: it was restored too often")
-    p.generations.used = p.order + jump
-    store._keeper.call(p.generations.rotate)
+    generations = p.generations
+    store.keeper.call(lambda: generations.rotate_beyond(p.order + jump))

@@ -23,7 +23,8 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,13 +42,14 @@ from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
 from journal.engine.files.layout import prepare
 from journal.engine.files.posix import OwnerLock, storage_error
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
 from journal.engine.merged.sequence import Member, Sequence
 from journal.engine.merged.states import OWN
-from journal.engine.recovery import Opening
+from journal.engine.own_pipeline import OwnPipeline
+from journal.engine.recovery import StoreOpening
 from journal.engine.runtime.background import Keeper
 from journal.engine.runtime.clock import EngineTime
 from journal.engine.runtime.clock_drift import Peers
@@ -98,25 +100,27 @@ class EngineStore:
         """The daemons that serve this store: they end before it does."""
         self._epochs = 0
         self._owner: OwnerLock | None = None
+        self._give_up: Callable[[], None] = lambda: None
         if not is_readonly:
             prepare(path)
             self._owner = OwnerLock(path)
+            self._give_up = self._owner.close
         try:
-            self._keeper = Keeper(path.name)
+            self.keeper = Keeper(path.name)
         except BaseException:
             self._give_up()
             raise
-        self._staging = Staging(path, time.now, self._keeper)
+        self._staging = StagedLoads(path, time.now, self.keeper)
         try:
-            self._catalog = self._keeper.call(lambda: Catalog(path, readonly=is_readonly))
-            self._opening = Opening(
-                path=path, catalog=self._catalog, keeper=self._keeper, time=time, level=level, claim_level=claim_level,
+            self.catalog = self.keeper.call(lambda: Catalog(path, readonly=is_readonly))
+            self._opening = StoreOpening(
+                path=path, catalog=self.catalog, keeper=self.keeper, time=time, level=level, claim_level=claim_level,
                 sync_s=sync_s, map_bytes=map_bytes, is_deep=is_deep, is_readonly=is_readonly,
             )  # fmt: skip
             if not is_readonly:
                 self._opening.sweep()
         except BaseException as e:
-            self._keeper.close()
+            self.keeper.close()
             self._give_up()
             if isinstance(e, OSError):
                 raise storage_error(e, f"cannot open {path}") from e
@@ -145,13 +149,13 @@ class EngineStore:
             journal = self.opened.get(name)
             if journal is not None:
                 if settings:
-                    journal.use(self._keeper.call(lambda: self._opening.change(name, settings)))
-                    self._keeper.call(journal.p.generations.use_schema)
+                    journal.use(self.keeper.call(lambda: self._opening.change(name, settings)))
+                    self.keeper.call(journal.p.generations.use_schema)
                 return journal
-            if name in self._keeper.call(self._catalog.dropping):
+            if name in self.keeper.call(self.catalog.dropping):
                 self.merged({})
             try:
-                pipeline = self._keeper.call(lambda: self._opening.journal(name, settings))
+                pipeline = self.keeper.call(lambda: self._opening.journal(name, settings))
             except OSError as e:
                 raise storage_error(e, f"cannot open journal {name} in {self.path}") from e
             journal = self.opened[name] = EngineJournal(pipeline, self.peers, self._staging)
@@ -162,7 +166,7 @@ class EngineStore:
             if isinstance(pipeline, Member):
                 self.merged({})
             if settings and not self.is_readonly:
-                self._keeper.call(pipeline.generations.use_schema)
+                self.keeper.call(pipeline.generations.use_schema)
             for server in list(self.servers):
                 server.declared(name)
             return journal
@@ -171,7 +175,7 @@ class EngineStore:
         """The names of all journals."""
         with self._lock:
             self._check()
-            return self._keeper.call(self._catalog.journals)
+            return self.keeper.call(self.catalog.journals)
 
     def merged(self, settings: dict[str, Any]) -> EngineMerged:
         """What all merged journals have together: settings of their files, generations, and a feed of all changes."""
@@ -179,14 +183,14 @@ class EngineStore:
             self._check()
             if self._merged is None:
                 try:
-                    sequence = self._keeper.call(self._opening.merged)
+                    sequence = self.keeper.call(self._opening.merged)
                 except OSError as e:
                     raise storage_error(e, f"cannot open the merged journals in {self.path}") from e
                 self._merged = EngineMerged(sequence)
-                for name in [] if self.is_readonly else self._keeper.call(self._catalog.dropping):
+                for name in [] if self.is_readonly else self.keeper.call(self.catalog.dropping):
                     self._finish_drop(name)
             if settings:
-                self._merged.use(self._keeper.call(lambda: self._opening.change(MERGED, settings)))
+                self._merged.use(self.keeper.call(lambda: self._opening.change(MERGED, settings)))
             return self._merged
 
     def existing_merged(self) -> EngineMerged:
@@ -198,9 +202,7 @@ class EngineStore:
     def drop(self, name: str) -> None:
         """Delete a journal with all that is in it."""
         with self._lock:
-            self._check()
-            if self.is_readonly:
-                raise ReadOnly("the store was opened with readonly=True: only its owner drops journals")
+            self._check_owned("drops journals")
             if name not in self.journals():
                 raise NotFound(f"there is no journal {name!r} in {self.path}: it has {self.journals()}")
             p = self.journal(name, {}).p
@@ -208,56 +210,63 @@ class EngineStore:
             if isinstance(p, Member):
                 # The mark is on disk at once: nothing that was changed before it may vanish any more, at any level.
                 p.commit.sync_now()
-                self._keeper.call(lambda: self._catalog.set_dropping(name, is_dropping=True))
+                self.keeper.call(lambda: self.catalog.set_dropping(name, is_dropping=True))
                 with p.lock:
                     p.drop()
                 del self.opened[name]
                 self._finish_drop(name)
                 return
+            assert isinstance(p, OwnPipeline)
             with p.lock:
                 p.enter()
-            self._keeper.call(p.generations.snapshots.close)
+            self.keeper.call(p.snapshots.close)
             try:
-                gone = self._keeper.call(lambda: self._opening.forget(p))
+                gone = self.keeper.call(lambda: self._opening.forget(p))
             except OSError as e:
                 raise StorageError(f"journal {name} is dropped; its files go when it is declared again: {e}") from e
             finally:
                 if p.trouble is not None:
                     del self.opened[name]
-            p.generations.disposal.take(gone, "delete", p.settings.wipe)
-            p.generations.disposal.close()
+            disposal = p.generations.disposal
+            disposal.take(gone, "delete", p.wipes())
+            disposal.close()
 
     def _finish_drop(self, name: str) -> None:
         """Remove the rows of a merged journal that is listed as being dropped, then its name (recovery O3)."""
         sequence = self.merged({}).p
         assert isinstance(sequence, Sequence)
-        for known, consumer in MemberConsumers(sequence, sequence.consumers, name).known.items():
-            if (feed := consumer.open_feed) is not None:
-                feed.close()
-            sequence.consumers.remove(f"{name}:{known}")
+        MemberConsumers(sequence, sequence.consumers, name).remove_all()
         while clear_step(sequence, name.encode()):
             pass
-        self._keeper.call(lambda: finish(sequence))
-        self._keeper.call(lambda: self._catalog.remove(name))
+        self.keeper.call(lambda: finish(sequence))
+        self.keeper.call(lambda: self.catalog.remove(name))
         sequence.known.discard(name.encode())
+
+    @contextmanager
+    def still(self) -> Iterator[list[OwnPipeline]]:
+        """No journal is declared or dropped within; the pipelines of all of them, those of merged ones in one."""
+        with self._lock:
+            self._check()
+            yield [self.own(name) for name in self._with_files()]
+
+    def own(self, name: str) -> OwnPipeline:
+        """The pipeline of the files of a journal, or under the name MERGED of all merged ones."""
+        p = self.merged({}).p if name == MERGED else self.journal(name, {}).p
+        assert isinstance(p, OwnPipeline)
+        return p
 
     # -- the whole store ----------------------------------------------------------------------------------------------
 
     def flags(self) -> list[Flag]:
         """The raised flags: what the operator must look at."""
         found = []
-        for name in self.alone():
-            p = self.journal(name, {}).p
-            with p.lock:
-                p.enter()
-                for flag, value in p.state.rows(b"flags"):
-                    found.append(Flag(name, flag.decode(), *msgpack.unpackb(value)))
-        if self.has_merged():
-            p = self.merged({}).p
-            with p.lock:
-                p.enter()
-                for key, value in p.state.rows(b"flags"):
-                    whose, _, flag = key.partition(b":")
+        with self.still() as pipelines:
+            for p in pipelines:
+                with p.lock:
+                    p.enter()
+                    rows = list(p.state.rows(b"flags"))
+                for key, value in rows:
+                    whose, _, flag = key.partition(b":") if p.only is not None else (p.name.encode(), b"", key)
                     found.append(Flag(whose.decode(), flag.decode(), *msgpack.unpackb(value)))
         return found
 
@@ -270,11 +279,14 @@ class EngineStore:
         """The journals that have their files for themselves."""
         with self._lock:
             self._check()
-            return self._keeper.call(lambda: [n for n in self._catalog.journals() if not self._opening.is_merged(n)])
+            return self.keeper.call(lambda: [n for n in self.catalog.journals() if not self._opening.is_merged(n)])
+
+    def _with_files(self) -> list[str]:
+        return [*self.alone(), *([MERGED] if self.has_merged() else [])]
 
     def has_merged(self) -> bool:
         """Whether there are merged journals."""
-        return self._keeper.call(lambda: self._catalog.has(MERGED.encode()))
+        return self.keeper.call(lambda: self.catalog.has(MERGED.encode()))
 
     def lower(self, journal: str, name: str) -> None:
         """Lower a flag that the operator has looked at."""
@@ -290,7 +302,7 @@ class EngineStore:
         return {
             "path": str(self.path),
             "pid": os.getpid(),
-            "opening": self._catalog.opening,
+            "opening": self.catalog.opening,
             "clock_steps": self.time.steps,
             "clock": self.time.statistics(),
             "now": self.time.now(),
@@ -298,52 +310,40 @@ class EngineStore:
             "journals": {
                 name: self.journal(name, {}).statistics() for name in dict.fromkeys([*self.alone(), *self.opened])
             },
-            "merged": self._merged_statistics() if self.has_merged() else None,
+            "merged": self.merged({}).statistics() | {"counts": self.merged({}).counts()}
+            if self.has_merged()
+            else None,
         }
-
-    def _merged_statistics(self) -> dict[str, Any]:
-        merged = self.merged({})
-        return merged.statistics() | {"counts": merged.counts()}
 
     def checkpoint(self) -> None:
         """Commit everything to LMDB now, so that readers outside of this process see it."""
         with self._lock:
-            self._check()
-            if self.is_readonly:
-                raise ReadOnly("the store was opened with readonly=True: only its owner makes checkpoints")
+            self._check_owned("makes checkpoints")
             checkpoints = {journal.p.checkpoints for journal in self.opened.values()}
             if self._merged is not None:
                 checkpoints.add(self._merged.p.checkpoints)
         for each in checkpoints:
-            self._keeper.call(each.run)
+            self.keeper.call(each.run)
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Recompute every index, counter and invariant from the entries and the log; what differs, in words."""
-        found = []
-        for name in self.alone():
-            found += self.check_of(name, deep=deep)
-        if self.has_merged():
-            found += self.check_of(MERGED, deep=deep)
-        return found + self._keeper.call(self._catalog.check)
+        found = [line for name in self._with_files() for line in self.check_of(name, deep=deep)]
+        return found + self.keeper.call(self.catalog.check)
 
     def check_of(self, name: str, *, deep: bool = False) -> list[str]:
         """The same of one journal, or under the name MERGED of all merged ones."""
-        p = self.merged({}).p if name == MERGED else self.journal(name, {}).p
-        return checks.check(p, is_deep=deep)
+        return checks.check(self.own(name), is_deep=deep)
 
     def backup(self, dest: str | os.PathLike[str], progress: Callable[[int, int], None] | None) -> Backup:
         """Copy the store to a directory while callers go on working (journal.engine.backups.backup)."""
-        self._check()
-        if self.is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: only its owner makes backups")
+        self._check_owned("makes backups")
         return make_backup(self, dest, progress)
 
     def serve(self, options: dict[str, Any]) -> Server:
         """Serve this store to other processes, on a thread of its own."""
         from journal.net.server.server import Server  # lazily: the daemon is a layer above the engine, and optional
 
-        if self.is_readonly:
-            raise ReadOnly("the store was opened with readonly=True: only its owner serves it")
+        self._check_owned("serves it")
         return Server(self, **options).start()
 
     def close(self) -> None:
@@ -358,23 +358,19 @@ class EngineStore:
             _open_stores.discard(self)
             self.time.close()
             try:
-                self._keeper.call(self._close_journals)
+                self.keeper.call(self._close_journals)
             finally:
-                self._keeper.close()
+                self.keeper.close()
                 self._staging.close()
                 self._give_up()
 
-    def _give_up(self) -> None:
-        if self._owner is not None:
-            self._owner.close()
-
     def _close_journals(self) -> None:
         for p in self._opening.pipelines.values():
-            p.generations.snapshots.close()
+            p.snapshots.close()
             digests = p.close()
             p.generations.disposal.close()
             self._opening.closed(p.name, digests)
-        self._catalog.close()
+        self.catalog.close()
 
     def announce(self, server: object, addresses: list[str]) -> None:
         """A daemon listens here, or no longer: for programs that find the store owned."""
@@ -386,17 +382,21 @@ class EngineStore:
         with self._lock:
             self._check()
             self._epochs += 1
-            return int((self._catalog.opening << 16) + self._epochs)
+            return int(self.catalog.opening << 16) + self._epochs
 
     def _check(self) -> None:
-        trouble = self.trouble or self._catalog.failed
-        if trouble is not None:
+        if (trouble := self.trouble or self.catalog.failed) is not None:
             raise trouble
+
+    def _check_owned(self, what: str) -> None:
+        self._check()
+        if self.is_readonly:
+            raise ReadOnly(f"the store was opened with readonly=True: only its owner {what}")
 
     def _on_advance(self) -> None:
         for journal in list(self.opened.values()):
             look = partial(catch_up, journal.p)
-            look() if self.time.is_manual else self._keeper.after(0, look)
+            look() if self.time.is_manual else self.keeper.after(0, look)
 
     def _after_fork_in_child(self) -> None:
         """Refuse everything here; the parent's files and lock stay as they are (B1)."""
@@ -410,7 +410,7 @@ class EngineStore:
         self.servers.clear()
         self.peers.lock = threading.Lock()
         for journal in self.opened.values():
-            if not isinstance(journal.p, Member):
+            if isinstance(journal.p, OwnPipeline):
                 journal.p.abandon_after_fork(self.trouble)
         if self._opening.sequence is not None:
             self._opening.sequence.abandon_after_fork(self.trouble)

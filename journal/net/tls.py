@@ -73,7 +73,7 @@ def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
     content = _check_pem(key, "the key", b"PRIVATE KEY")
     _check_key(key)
     if b"ENCRYPTED" in content:
-        raise Invalid(f"the key {key} has a passphrase, which nobody is there to type: store it without one, 0600")
+        raise Invalid(f"the key {key} has a passphrase, which a daemon cannot type: store it without one, 0600")
     try:
         context.load_cert_chain(certificate, key, password=b"")
     except ssl.SSLError as e:

@@ -24,7 +24,7 @@ from journal.roles.failures import FailureLog
 
 
 class Seated(Protocol):
-    """A consumer as the dealing sees it."""
+    """A consumer as the assignment sees it."""
 
     name: str
 
@@ -32,7 +32,7 @@ class Seated(Protocol):
         """Claim from these buckets from now on; None: from none."""
 
 
-class Dealing:
+class BucketAssignment:
     """The consumers of one journal."""
 
     def __init__(self, buckets: int) -> None:
@@ -95,23 +95,23 @@ class Dealing:
 
 
 _making = threading.Lock()
-_dealings: weakref.WeakKeyDictionary[Any, Dealing] = weakref.WeakKeyDictionary()
+_assignments: weakref.WeakKeyDictionary[Any, BucketAssignment] = weakref.WeakKeyDictionary()
 
 
-def dealing_of(ground: Ground) -> Dealing:
-    """The dealing of a journal: one for each journal, and for a journal of a daemon one for each connection."""
+def assignment_of(ground: Ground) -> BucketAssignment:
+    """The assignment of a journal: one for each journal, and for a journal of a daemon one for each connection."""
     buckets = ground.settings.buckets
     with _making:
-        dealing = _dealings.get(ground.key)
-        if dealing is None:
-            dealing = _dealings[ground.key] = Dealing(buckets)
-        return dealing
+        assignment = _assignments.get(ground.key)
+        if assignment is None:
+            assignment = _assignments[ground.key] = BucketAssignment(buckets)
+        return assignment
 
 
 def _begin_again() -> None:
-    global _making, _dealings
+    global _making, _assignments
     _making = threading.Lock()  # the thread that held it does not exist in the child
-    _dealings = weakref.WeakKeyDictionary()
+    _assignments = weakref.WeakKeyDictionary()
 
 
 os.register_at_fork(after_in_child=_begin_again)

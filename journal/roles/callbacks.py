@@ -18,25 +18,25 @@ from journal.threads import begin
 
 log = logging.getLogger("journal.consumer")
 
-Told = tuple[Callable[..., object], tuple[Any, ...]]
+Call = tuple[Callable[..., object], tuple[Any, ...]]
 
 
-class Telling:
+class CallbackQueue:
     """The callbacks of one consumer, one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[Told | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def tell(self, callback: Callable[..., object] | None, *args: Any) -> None:
+    def add(self, callback: Callable[..., object] | None, *args: Any) -> None:
         """Have a callback called soon. One thread at a time."""
         if callback is None:
             return
         self._queue.put((callback, args))
         if self._thread is None:
             thread = threading.Thread(
-                target=_tell_all, args=(self._queue,), name=f"journal-telling-{self._name}", daemon=True
+                target=_call_all, args=(self._queue,), name=f"journal-callbacks-{self._name}", daemon=True
             )
             try:
                 self._thread = begin(thread)
@@ -48,8 +48,8 @@ class Telling:
         self._queue.put(None)
 
 
-def _tell_all(told: queue.SimpleQueue[Told | None]) -> None:
-    while (item := told.get()) is not None:
+def _call_all(calls: queue.SimpleQueue[Call | None]) -> None:
+    while (item := calls.get()) is not None:
         callback, args = item
         try:
             callback(*args)

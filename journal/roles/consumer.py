@@ -7,7 +7,7 @@ A consumer: a named role that gets leases as entries fall due, and answers them.
     for lease in mails: ...
 
 It holds at most `prefetch` leases that are not answered. Those that it had before a restart come first, then what is due, in the order of
-work. It sleeps on the engine's timer. The watch (`journal.roles.renewal_thread`) looks after its leases while a handler is busy.
+work. It sleeps on the engine's timer. The renewal thread (`journal.roles.renewal_thread`) looks after its leases while a handler is busy.
 
 C1  One consumer of a journal under a name in a process (`journal.roles.bucket_assignment`).
 C2  A lease is held from its claim until it is answered or lost. While as many are held as `prefetch` says nothing is claimed.
@@ -25,10 +25,11 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from journal.api.backend import Grounded, ground_of
-from journal.api.lease import Lease
+from journal.api.backend import ground_of
+from journal.api.lease import Lease, mark_ended
+from journal.core.arguments import consumer_name
 from journal.core.buckets import Range
 from journal.core.clock_drift import Time
 from journal.core.consumer.health import Health
@@ -37,15 +38,15 @@ from journal.core.limits import GROUP_MAX
 from journal.core.retry import Retry
 from journal.core.times import DurationLike, duration_ms
 from journal.core.values import Put, PutResult
-from journal.engine.arguments import consumer_name
-from journal.errors import ConnectionLost, Invalid, JournalError, Refused, StoreClosed, StoreFull, TimedOut
-from journal.roles.callbacks import Telling
+from journal.errors import ConnectionLost, Invalid, JournalError, StoreClosed, StoreFull, TimedOut
+from journal.roles.bucket_assignment import assignment_of
 from journal.roles.handler import Handler, check_handler, handle
-from journal.roles.prefetch import Taking
-from journal.roles.renewal import tend
-from journal.roles.renewal_thread import watch
-from journal.shield import SHIELD, exposed, give_way, look_up_s, shielded
+from journal.roles.prefetch import Prefetch
+from journal.shield import SHIELD, exposed, shielded
 from journal.threads import begin
+
+if TYPE_CHECKING:
+    from journal.api.journal import Journal
 
 log = logging.getLogger("journal.consumer")
 
@@ -53,12 +54,12 @@ DEALT = "dealt"
 
 
 @shielded
-class Consumer(Taking):
+class Consumer:
     """A consumer of one journal; safe to use from many threads, and a context manager that closes it."""
 
     def __init__(
         self,
-        journal: Grounded,
+        journal: Journal,
         *,
         name: str,
         lease: DurationLike = "30s",
@@ -82,31 +83,36 @@ class Consumer(Taking):
         if retry is not None and not isinstance(retry, Retry):
             raise Invalid(f"retry is {retry!r}: it must be a journal.Retry, or None to try again at once")
         care = Care.of(lease, extend, extend_max, warn)
-        super().__init__(
-            journal, ground, name, care, Health(silent_max, care.lease_ms), prefetch, is_dealt=buckets == DEALT
-        )
+        assignment = assignment_of(ground)
+        self.journal = journal
+        self.ground = ground
+        self.name = name
+        self.prefetch = prefetch
+        self.time = ground.time
         self.retry = retry
         self.auto_done = auto_done
-        self.on_warning = on_warning
-        self.on_lost = on_lost
-        self.extensions = self.lost = self.failed = 0
-        self.failures = self._dealing.failures
-        self._buckets = self._checked(buckets)
-        self._is_closed = False
+        self.failed = 0
+        self.failures = assignment.failures
         self._thread: threading.Thread | None = None
         self._handling: set[int] = set()
         """Threads that are in a handler."""
-        self._telling = Telling(name)
-        weakref.finalize(self, self._telling.close).atexit = False
-        self._dealing.enter(self)
-        _consumers.add(self)
-
-    def _checked(self, buckets: Range | str | None) -> Range | None:
         if isinstance(buckets, Range):
-            return buckets.within(self._dealing.buckets)
-        if buckets is not None and buckets != DEALT:
+            buckets = buckets.within(assignment.buckets)
+        elif buckets is not None and buckets != DEALT:
             raise Invalid(f"buckets is {buckets!r}: it must be a Range, 'dealt', or None for all")
-        return None
+        self._leases = Prefetch(
+            self.journal,
+            ground,
+            name,
+            care,
+            Health(silent_max, care.lease_ms),
+            prefetch,
+            buckets=buckets if isinstance(buckets, Range) else None,
+            is_dealt=buckets == DEALT,
+            on_warning=on_warning,
+            on_lost=on_lost,
+        )
+        _consumers.add(self)
 
     def __repr__(self) -> str:
         return f"<Consumer {self.name} of {self.journal.name}>"
@@ -122,25 +128,11 @@ class Consumer(Taking):
         if handler is not None:
             check_handler(handler)
         back = self.journal.leases(consumer=self.name)  # refused here when the store is closed, or a parent's
-        with self._changed:
-            if self._is_closed:
-                raise Refused(f"the consumer {self.name!r} is closed: make another one")
-            if self.is_subscribed and not self.health.is_silent:
-                raise Refused(f"the consumer {self.name!r} is subscribed already: unsubscribe it first")
-            self.health.begin()
-            if not self.is_subscribed:
-                self._subscription += 1
-            elif handler is not None:
-                self._subscription += 2  # the thread that served ends; without a handler, waiting threads go on
-            back = [lease for lease in back if lease.token not in self._held]
-            self._changed.notify_all()
-        self._take_in(back, is_back=True)
-        if self._is_dealt:
-            self._dealing.sit(self)
+        self._leases.subscribe(back, is_served=handler is not None)
         if handler is not None:
             thread = threading.Thread(
                 target=self._serve_on,
-                args=(handler, self._subscription),
+                args=(handler, self._leases.subscription),
                 name=f"journal-consumer-{self.name}",
                 daemon=True,
             )
@@ -152,43 +144,34 @@ class Consumer(Taking):
 
     def unsubscribe(self) -> None:
         """Claim no more work (C4). Leases that were handed out stay, to be answered."""
-        with self._changed:
-            if not self.is_subscribed:
-                raise Refused(f"the consumer {self.name!r} is not subscribed")
-            self._subscription += 1
-            ahead = [taken for _, _, taken in self._coming if taken.lease.token in self._held]
-            self._coming.clear()
-            self._changed.notify_all()
-        self._dealing.rise(self)
-        self._rouse()
-        for taken in ahead:
-            self._give_back(taken)
+        self._leases.unsubscribe()
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether there is a subscription."""
+        return self._leases.is_subscribed
 
     @property
     def buckets(self) -> Range | None:
         """From where it claims; None: from all, or, when they are dealt, from nowhere."""
-        return self._buckets
+        return self._leases.buckets
 
     # -- getting work -------------------------------------------------------------------------------------------------
 
     def take(self) -> Lease | None:
         """The next lease; waits for it. None when the subscription has ended, or the store was closed."""
-        with self._changed:
-            mine = self._subscription
-        return self._take(mine, is_waiting=True)
+        return self._leases.take(self._leases.subscription, is_waiting=True)
 
     def take_nowait(self) -> Lease | None:
         """The next lease, or None when nothing is due or as many are held as may be."""
-        with self._changed:
-            mine = self._subscription
-        return self._take(mine, is_waiting=False)
+        return self._leases.take(self._leases.subscription, is_waiting=False)
 
     def __iter__(self) -> Iterator[Lease]:
         """Leases as they fall due; subscribes unless that is done."""
         if not self.is_subscribed:
             self.subscribe()
-        mine = self._subscription
-        while (lease := self._take(mine, is_waiting=True)) is not None:
+        mine = self._leases.subscription
+        while (lease := self._leases.take(mine, is_waiting=True)) is not None:
             yield lease
 
     @exposed
@@ -196,7 +179,7 @@ class Consumer(Taking):
         """Hand leases to a handler, in this thread, until the subscription ends or the store is closed."""
         check_handler(handler)
         self.subscribe()
-        self._serve(handler, self._subscription)
+        self._serve(handler, self._leases.subscription)
 
     def _serve_on(self, handler: Handler, mine: int) -> None:
         """Serve in a thread of its own. It has no caller to raise to when no daemon is found, so it keeps trying."""
@@ -209,7 +192,7 @@ class Consumer(Taking):
 
     def _serve(self, handler: Handler, mine: int) -> None:
         me = threading.get_ident()
-        while (lease := self._take(mine, is_waiting=True)) is not None:
+        while (lease := self._leases.take(mine, is_waiting=True)) is not None:
             self._handling.add(me)
             try:
                 handle(self, lease, handler)
@@ -223,8 +206,12 @@ class Consumer(Taking):
     @property
     def held(self) -> list[Lease]:
         """The leases that were handed out and are neither answered nor lost."""
-        with self._changed:
-            return [taken.lease for taken in self._held.values() if taken.is_handed]
+        with self._leases.changed:
+            return [held.lease for held in self._leases.held.values() if held.is_handed]
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether a lease is neither answered nor lost, as far as is known here. Costs nothing: for handlers in a loop."""
+        return self._leases.holds(lease)
 
     @exposed
     def done_many(
@@ -240,15 +227,11 @@ class Consumer(Taking):
             results = self.journal.done_many(found, next=puts, durability=durability)
             for lease, result in zip(found, results, strict=True):
                 if not isinstance(result, JournalError):
-                    lease._is_ended = True
-                    self._answered(lease.token, "done")
+                    mark_ended(lease)
+                    self._leases.answered(lease.token, "done")
                 else:
-                    self._heard()
+                    self._leases.heard()
         return results
-
-    def tick(self, now: int) -> int:
-        """For the watch: look after the leases."""
-        return tend(self, now)
 
     def report_clock(self, t1: Time, t2: Time | None = None, *, t0: Time | None = None, t3: Time | None = None) -> bool:
         """
@@ -270,47 +253,23 @@ class Consumer(Taking):
         Closing twice is fine. From inside a handler it returns at once, and the handler answers its own lease.
         """
         patience = duration_ms(wait, "wait") / 1000 if finish else 0.0
-        with self._changed:
-            if self._is_closed:
-                return
-            self._is_closed = True
+        leases = self._leases
+        if not leases.begin_close():
+            return
         try:
             if self.ground.is_gone:
-                self._store_gone()
+                leases.store_gone()
             if self.is_subscribed:
                 self.unsubscribe()
             if threading.get_ident() not in self._handling:
-                self._finish(patience)
+                until = monotonic() + patience
+                leases.finish(until)
+                if self._thread is not None:
+                    self._thread.join(max(0.0, until - monotonic()))
         except StoreClosed:
-            self._store_gone()
+            leases.store_gone()
         finally:
-            self._dealing.leave(self)
-            if not self._held:
-                watch(self.time).forget(self)
-            self.ground.close(f"consumer {self.name}")
-            self._telling.close()
-
-    def _store_gone(self) -> None:
-        """The store is closed: leases are kept there for the next time, and all waiting threads return."""
-        with self._changed:
-            self._is_over = True
-            self._held.clear()
-            self._coming.clear()
-            self._changed.notify_all()
-
-    def _finish(self, patience: float) -> None:
-        until = monotonic() + patience
-        while True:
-            give_way()
-            with self._changed:
-                left, rest = list(self._held.values()), until - monotonic()
-                if not left or rest <= 0:
-                    break
-                self._changed.wait(look_up_s(rest))
-        for taken in left:
-            self._give_back(taken)
-        if self._thread is not None:
-            self._thread.join(max(0.0, until - monotonic()))
+            leases.close()
 
     def __enter__(self) -> Consumer:
         return self
@@ -322,28 +281,24 @@ class Consumer(Taking):
 
     def statistics(self) -> dict[str, Any]:
         """Counters, cheap to read."""
-        with self._changed:
+        leases = self._leases
+        with leases.changed:
             return {
-                **self.counts,
+                **leases.counts,
                 "failed": self.failed,
-                "lost": self.lost,
-                "extended": self.extensions,
-                "held": len(self._held),
-                "ahead": sum(not taken.is_handed for taken in self._held.values()),
-                "missed": self.health.missed,
-                "is_silent": self.health.is_silent,
-                "is_subscribed": self.is_subscribed,
-                "buckets": None if self._buckets is None else str(self._buckets),
+                "lost": leases.lost,
+                "extended": leases.extensions,
+                "held": len(leases.held),
+                "ahead": sum(not held.is_handed for held in leases.held.values()),
+                "missed": leases.health.missed,
+                "is_silent": leases.health.is_silent,
+                "is_subscribed": leases.is_subscribed,
+                "buckets": None if leases.buckets is None else str(leases.buckets),
                 "clock": self.ground.clock_of(f"consumer {self.name}"),
             }
 
-    def _after_fork_in_child(self) -> None:
-        """The thread that held a lock does not exist in the child, and the leases are the parent's."""
-        self._changed = threading.Condition(threading.Lock())
-        self._held.clear()
-        self._coming.clear()
-        self._is_closed = self._is_over = True
-        self._subscription += self._subscription % 2
+    def _begin_in_child(self) -> None:
+        self._leases.begin_in_child()
         self._thread = None
 
 
@@ -352,7 +307,7 @@ _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for consumer in list(_consumers):
-        consumer._after_fork_in_child()
+        consumer._begin_in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork)

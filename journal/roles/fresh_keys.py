@@ -14,7 +14,7 @@ import threading
 from journal.core.entry.uuid7 import RANDOM_BYTES, following, text_of
 
 
-class Fresh:
+class KeySource:
     """A source of keys."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Fresh:
         return text_of(number)
 
 
-_source = Fresh()
+_source = KeySource()
 
 
 def new_key(now_ms: int) -> str:
@@ -40,7 +40,7 @@ def new_key(now_ms: int) -> str:
 
 def _begin_again() -> None:
     global _source
-    _source = Fresh()  # N2
+    _source = KeySource()  # N2
 
 
 os.register_at_fork(after_in_child=_begin_again)

@@ -77,7 +77,7 @@ def note_failure(consumer: Consumer, lease: Lease, error: Exception) -> None:
 
 def _answer(consumer: Consumer, lease: Lease, answer: Callable[[], object]) -> None:
     """Answer a lease unless that is done (J1), or too late: then it was lost, which is reported elsewhere."""
-    if lease._is_ended or not consumer.holds(lease):
+    if lease.is_ended or not consumer.holds(lease):
         return
     try:
         answer()

@@ -15,97 +15,193 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC, abstractmethod
+import weakref
+from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, cast
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
-from journal.api.backend import Ground, Grounded
-from journal.api.lease import Lease
+from journal.api.backend import Ground
+from journal.api.lease import Lease, answer_through
 from journal.core.buckets import Range
 from journal.core.consumer.health import Health
 from journal.core.consumer.lease_renewal import Care
 from journal.core.limits import NEVER
-from journal.errors import ConnectionLost, LeaseLost, StoreClosed, TimedOut
-from journal.roles.bucket_assignment import dealing_of
-from journal.roles.held_lease import Answers, Taken
-from journal.roles.renewal_thread import watch
+from journal.core.times import DurationLike
+from journal.core.values import Put, PutResult
+from journal.errors import ConnectionLost, LeaseLost, Refused, StoreClosed, TimedOut
+from journal.roles.bucket_assignment import assignment_of
+from journal.roles.callbacks import CallbackQueue
+from journal.roles.held_lease import HeldLease
+from journal.roles.renewal import renew
+from journal.roles.renewal_thread import renewal_thread
 from journal.shield import SHIELD, give_way, look_up_s
 
 if TYPE_CHECKING:
     from journal.api.journal import Journal
-    from journal.api.lease import Holder
 
 log = logging.getLogger("journal.consumer")
 
 
-class Taking(ABC):
-    """The leases of a consumer."""
+class Prefetch:
+    """
+    The leases of a consumer.
+
+    It is what these leases call in place of their journal, so it records each answer. It does not refer to the consumer: a consumer
+    that the program drops is freed, also while some of its leases are in use.
+    """
 
     def __init__(
         self,
-        journal: Grounded,
+        journal: Journal,
         ground: Ground,
         name: str,
         care: Care,
         health: Health,
-        prefetch: int,
+        held_max: int,
         *,
+        buckets: Range | None,
         is_dealt: bool,
+        on_warning: Callable[[Lease, int], object] | None,
+        on_lost: Callable[[Lease], object] | None,
     ) -> None:
-        self.journal = cast("Journal", journal)  # or one afar, which has the same verbs
+        self.journal = journal
         self.ground = ground
         self.name = name
         self.care = care
         self.health = health
-        self.prefetch = prefetch
         self.time = ground.time
+        self.on_warning = on_warning
+        self.on_lost = on_lost
         self.armed_at = NEVER
-        """For the watch."""
+        """For the renewal thread."""
         self.counts = {"handed": 0, "done": 0, "released": 0, "buried": 0}
-        self._dealing = dealing_of(ground)
-        self._is_dealt = is_dealt
-        self._buckets: Range | None = None
-        self._changed = threading.Condition(threading.Lock())
-        self._held: dict[int, Taken] = {}
-        self._coming: list[tuple[bool, tuple[int, int, int], Taken]] = []
-        """Claimed ahead (A2)."""
-        self._subscription = 0
+        self.extensions = self.lost = 0
+        self.buckets = buckets
+        self.subscription = 0
         """Raised by each subscription, and by its end: odd while there is one."""
+        self.waiting = 0
+        """Threads that ask for a lease."""
+        self.changed = threading.Condition(threading.Lock())
+        self.held: dict[int, HeldLease] = {}
+        self.callbacks = CallbackQueue(name)
+        weakref.finalize(self, self.callbacks.close).atexit = False
+        self._held_max = held_max
+        self._assignment = assignment_of(ground)
+        self._is_dealt = is_dealt
+        self._coming: list[tuple[bool, tuple[int, int, int], HeldLease]] = []
+        """Claimed ahead (A2)."""
         self._looks = 0
         self._is_claiming = False
-        self._waiting = 0
-        """Threads that ask for a lease."""
+        self._is_closed = False
         self._is_over = False
         """The store is closed."""
+        self._assignment.enter(self)
+
+    def __repr__(self) -> str:
+        return f"<leases of the consumer {self.name} of {self.journal.name}>"
+
+    # -- subscription -------------------------------------------------------------------------------------------------
 
     @property
     def is_subscribed(self) -> bool:
         """Whether there is a subscription."""
-        return self._subscription % 2 == 1
+        return self.subscription % 2 == 1
 
-    def _take(self, mine: int, *, is_waiting: bool) -> Lease | None:
+    def subscribe(self, back: list[Lease], *, is_served: bool) -> None:
+        """Begin to claim. `back`: leases of before a restart; `is_served`: a thread of its own serves the new subscription."""
+        with self.changed:
+            if self._is_closed:
+                raise Refused(f"the consumer {self.name!r} is closed: make another one")
+            if self.is_subscribed and not self.health.is_silent:
+                raise Refused(f"the consumer {self.name!r} is subscribed already: unsubscribe it first")
+            self.health.begin()
+            if not self.is_subscribed:
+                self.subscription += 1
+            elif is_served:
+                self.subscription += 2  # the thread that served ends; without a handler, waiting threads go on
+            back = [lease for lease in back if lease.token not in self.held]
+            self.changed.notify_all()
+        self._hold(back, is_back=True)
+        if self._is_dealt:
+            self._assignment.sit(self)
+
+    def unsubscribe(self) -> None:
+        """Claim no more, and give back what was not handed out."""
+        with self.changed:
+            if not self.is_subscribed:
+                raise Refused(f"the consumer {self.name!r} is not subscribed")
+            self.subscription += 1
+            ahead = [held for _, _, held in self._coming if held.lease.token in self.held]
+            self._coming.clear()
+            self.changed.notify_all()
+        self._assignment.rise(self)
+        self._rouse()
+        self._give_back(ahead)
+
+    def finish(self, until: float) -> None:
+        """Wait until all leases are answered, at most until a time of `monotonic`; then give the others back."""
+        while True:
+            give_way()
+            with self.changed:
+                left, rest = list(self.held.values()), until - monotonic()
+                if not left or rest <= 0:
+                    break
+                self.changed.wait(look_up_s(rest))
+        self._give_back(left)
+
+    def begin_close(self) -> bool:
+        """Refuse further subscriptions; False when that was done before."""
+        with self.changed:
+            was_closed, self._is_closed = self._is_closed, True
+        return not was_closed
+
+    def close(self) -> None:
+        """Leave the consumers of the journal."""
+        self._assignment.leave(self)
+        if not self.held:
+            renewal_thread(self.time).forget(self)
+        self.ground.close(f"consumer {self.name}")
+        self.callbacks.close()
+
+    def store_gone(self) -> None:
+        """The store is closed: leases are kept there for the next time, and all waiting threads return."""
+        with self.changed:
+            self._is_over = True
+            self.held.clear()
+            self._coming.clear()
+            self.changed.notify_all()
+
+    def begin_in_child(self) -> None:
+        """After a fork: the thread that held a lock does not exist in the child, and the leases are the parent's."""
+        self.changed = threading.Condition(threading.Lock())
+        self.subscription += self.subscription % 2
+        self._is_closed = True
+        self.store_gone()
+
+    # -- claims -------------------------------------------------------------------------------------------------------
+
+    def take(self, mine: int, *, is_waiting: bool) -> Lease | None:
+        """The next lease of a subscription; None when there is none, or the subscription has ended."""
         with SHIELD:
-            return self._taken(mine, is_waiting=is_waiting)
-
-    def _taken(self, mine: int, *, is_waiting: bool) -> Lease | None:
-        with self._changed:
-            self._waiting += 1
-            self.health.asked()
-        try:
-            return self._next(mine, is_waiting=is_waiting)
-        except StoreClosed:
-            return None
-        finally:
-            with self._changed:
-                self._waiting -= 1
+            with self.changed:
+                self.waiting += 1
+                self.health.asked()
+            try:
+                return self._next(mine, is_waiting=is_waiting)
+            except StoreClosed:
+                return None
+            finally:
+                with self.changed:
+                    self.waiting -= 1
 
     def _next(self, mine: int, *, is_waiting: bool) -> Lease | None:
         is_looked = False
         while True:
             give_way()
-            with self._changed:
-                if mine != self._subscription or mine % 2 == 0 or self._is_over:
+            with self.changed:
+                if mine != self.subscription or mine % 2 == 0 or self._is_over:
                     return None
                 n = 0 if self._is_claiming or is_looked else self._wanted()
                 if n == 0:
@@ -113,33 +209,33 @@ class Taking(ABC):
                     if lease is not None or not is_waiting:
                         return lease
                     if self._is_claiming or self._wanted() == 0:
-                        self._changed.wait(look_up_s())
+                        self.changed.wait(look_up_s())
                         is_looked = False
                         continue
                 self._is_claiming = True
-                looks, buckets = self._looks, self._buckets
+                looks, buckets = self._looks, self.buckets
             try:
                 if n:
                     self._claim(n, buckets, mine)
                 else:
-                    self._dealing.sweep()
+                    self._assignment.sweep()
                     self.ground.sleep(buckets, partial(self._has_reason, looks))
                 is_looked = n > 0
             except (ConnectionLost, TimedOut) as e:
                 self.ground.recover(e)
             finally:
-                with self._changed:
+                with self.changed:
                     self._is_claiming = False
-                    self._changed.notify_all()
+                    self.changed.notify_all()
 
     def _wanted(self) -> int:
         """How many leases to claim now (A1, A3)."""
-        if self.health.is_silent or (self._is_dealt and self._buckets is None):
+        if self.health.is_silent or (self._is_dealt and self.buckets is None):
             return 0
-        while self._coming and self._coming[0][2].lease.token not in self._held:
+        while self._coming and self._coming[0][2].lease.token not in self.held:
             heappop(self._coming)  # lost before its turn came
-        room = self.prefetch - len(self._held)
-        if room > 0 and self._coming and 2 * room < self.prefetch:
+        room = self._held_max - len(self.held)
+        if room > 0 and self._coming and 2 * room < self._held_max:
             # Slow work must not be in the way of what has come meanwhile.
             return room if self._coming[0][1][0] >= self.ground.settings.slow_from else 0
         return max(0, room)
@@ -151,50 +247,49 @@ class Taking(ABC):
             leases = [] if lease is None else [lease]
         else:
             leases = self.journal.claim_many(n, consumer=self.name, lease=self.care.lease_ms, **options)
-        self._take_in(leases, is_back=False)
-        with self._changed:
-            if mine == self._subscription or self.is_subscribed:
+        self._hold(leases, is_back=False)
+        with self.changed:
+            if mine == self.subscription or self.is_subscribed:
                 return
-            ahead = [self._held[lease.token] for lease in leases if lease.token in self._held]
-        for taken in ahead:  # it was unsubscribed meanwhile, and these were not handed out
-            self._give_back(taken)
+            ahead = [self.held[lease.token] for lease in leases if lease.token in self.held]
+        self._give_back(ahead)  # it was unsubscribed meanwhile, and these were not handed out
 
-    def _take_in(self, leases: list[Lease], *, is_back: bool) -> None:
+    def _hold(self, leases: list[Lease], *, is_back: bool) -> None:
         """Hold leases from now on."""
         if not leases:
             return
         now = self.time.running()
         soonest = NEVER
-        answers = cast("Holder", Answers(self))
-        with self._changed:
+        with self.changed:
             for lease in leases:
-                lease._holder = answers
-                taken = self._held[lease.token] = Taken(lease, self.time.running_at(lease.deadline), self.care, now)
-                heappush(self._coming, (not is_back, taken.rank, taken))
-                soonest = min(soonest, taken.next_at)
-            self._changed.notify_all()
-        watch(self.time).at(self, soonest)
+                answer_through(lease, self)
+                held = self.held[lease.token] = HeldLease(lease, self.time.running_at(lease.deadline), self.care, now)
+                heappush(self._coming, (not is_back, held.rank, held))
+                soonest = min(soonest, held.next_at)
+            self.changed.notify_all()
+        renewal_thread(self.time).at(self, soonest)
 
     def _pop(self) -> Lease | None:
         """The next of those that were claimed ahead; under the lock."""
         while self._coming:
-            taken = heappop(self._coming)[2]
-            if taken.lease.token in self._held:
-                taken.is_handed = True
+            held = heappop(self._coming)[2]
+            if held.lease.token in self.held:
+                held.is_handed = True
                 self.counts["handed"] += 1
-                return taken.lease
+                return held.lease
         return None
 
-    def _give_back(self, taken: Taken) -> None:
-        """Return an entry to its place; its holder, if there is one, is refused from now on."""
-        lease = taken.lease
-        try:
-            self.journal.release(lease.token, process_date=lease.process_date)
-        except LeaseLost as e:
-            log.info("lease_over consumer=%s key=%r error=%s", self.name, lease.key, e)
-        with self._changed:
-            self._held.pop(lease.token, None)
-            self._changed.notify_all()
+    def _give_back(self, leases: Iterable[HeldLease]) -> None:
+        """Return entries to their place; their holders, if there are any, are refused from now on."""
+        for held in leases:
+            lease = held.lease
+            try:
+                self.journal.release(lease.token, process_date=lease.process_date)
+            except LeaseLost as e:
+                log.info("lease_over consumer=%s key=%r error=%s", self.name, lease.key, e)
+            with self.changed:
+                self.held.pop(lease.token, None)
+                self.changed.notify_all()
 
     def _has_reason(self, looks: int) -> bool:
         return self._looks != looks
@@ -207,58 +302,100 @@ class Taking(ABC):
         self._looks += 1
 
     def use(self, dealt: Range | None) -> None:
-        """For the dealing: claim from these buckets from now on."""
-        with self._changed:
-            self._buckets = dealt
-            self._changed.notify_all()
+        """For the assignment of buckets: claim from these buckets from now on."""
+        with self.changed:
+            self.buckets = dealt
+            self.changed.notify_all()
         self._rouse()
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- answers: the verbs of a lease --------------------------------------------------------------------------------
+
+    def done(self, token: int, *, next: Put | None = None, durability: str | None = None) -> PutResult | None:
+        """Finish the work."""
+        try:
+            result = self.journal.done(token, next=next, durability=durability)
+        except LeaseLost:
+            self.heard()
+            raise
+        self.answered(token, "done")
+        return result
+
+    def extended(self, token: int, lease: DurationLike | None = None) -> tuple[int, int]:
+        """Extend the lease; by default for as long as the consumer's leases last."""
+        try:
+            deadline, version = self.journal.extended(token, self.care.lease_ms if lease is None else lease)
+        except LeaseLost:
+            self.heard()
+            raise
+        self.deadline_moved(token, deadline)
+        self.heard(is_accepted=True)
+        return deadline, version
+
+    def release(self, token: int, **how: Any) -> None:
+        """Give the lease back; the entry waits again. `how`: as for Journal.release."""
+        try:
+            self.journal.release(token, **how)
+        except LeaseLost:
+            self.heard()
+            raise
+        self.answered(token, "released")
+
+    def bury(self, token: int, reason: str = "", *, durability: str | None = None) -> None:
+        """Give the entry up."""
+        try:
+            self.journal.bury(token, reason, durability=durability)
+        except LeaseLost:
+            self.heard()
+            raise
+        self.answered(token, "buried")
+
+    # -- what becomes of leases ---------------------------------------------------------------------------------------
 
     def holds(self, lease: Lease) -> bool:
         """Whether a lease is neither answered nor lost, as far as is known here. Costs nothing: for handlers in a loop."""
-        return lease.token in self._held
+        return lease.token in self.held
 
-    def _answered(self, token: int, how: str) -> None:
+    def answered(self, token: int, how: str) -> None:
         """The engine accepted an answer."""
-        with self._changed:
-            if self._held.pop(token, None) is None:
+        with self.changed:
+            if self.held.pop(token, None) is None:
                 return
             self.counts[how] += 1
             is_back = self.health.heard(is_accepted=True)
-            self._changed.notify_all()
+            self.changed.notify_all()
         if is_back:
             self._recover()
 
-    def _heard(self, *, is_accepted: bool = False) -> None:
+    def heard(self, *, is_accepted: bool = False) -> None:
         """An answer came that ends no lease: too late, or for more time."""
-        with self._changed:
+        with self.changed:
             is_back = self.health.heard(is_accepted=is_accepted)
-            self._changed.notify_all()
+            self.changed.notify_all()
         if is_back:
             self._recover()
 
-    def _extended(self, token: int, deadline: int) -> None:
+    def deadline_moved(self, token: int, deadline: int) -> None:
         """A lease has another deadline."""
         now, ends = self.time.running(), self.time.running_at(deadline)
-        with self._changed:
-            taken = self._held.get(token)
-            if taken is None:
+        with self.changed:
+            held = self.held.get(token)
+            if held is None:
                 return
-            taken.lease.deadline = deadline
-            taken.extended(ends, self.care, now)
-            next_at = taken.next_at
-        watch(self.time).at(self, next_at)
+            held.lease.deadline = deadline
+            held.extended(ends, self.care, now)
+            next_at = held.next_at
+        renewal_thread(self.time).at(self, next_at)
 
-    def _fall_silent(self) -> None:
+    def fall_silent(self) -> None:
+        """Too many leases were left unanswered: other consumers get the buckets."""
         log.warning("consumer_silent consumer=%s journal=%s", self.name, self.journal.name)
-        self._dealing.rise(self)
+        self._assignment.rise(self)
 
     def _recover(self) -> None:
         log.warning("consumer_heard_again consumer=%s journal=%s", self.name, self.journal.name)
         if self._is_dealt and self.is_subscribed:
-            self._dealing.sit(self)
+            self._assignment.sit(self)
 
-    @abstractmethod
     def tick(self, now: int) -> int:
-        """For the watch: look after the leases; when to come again."""
+        """For the renewal thread: look after the leases; when to come again."""
+        return renew(self, now)

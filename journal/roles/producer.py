@@ -20,17 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
-from journal.api.backend import Grounded, ground_of
+from journal.api.backend import ground_of
 from journal.core import rights
+from journal.core.arguments import listed, owner_bytes
 from journal.core.clock_drift import Time
 from journal.core.entry import priority as priorities
 from journal.core.entry.keys import UserKey
 from journal.core.log.cursor import Cursor
 from journal.core.times import DateLike, DurationLike
 from journal.core.values import Delete, Entry, Move, Page, Put, PutOptions, PutResult
-from journal.engine.arguments import checked, listed, owner_bytes
+from journal.engine.arguments import checked
 from journal.errors import Invalid, JournalError
 from journal.roles.fresh_keys import new_key
 
@@ -51,15 +52,37 @@ class Published(NamedTuple):
     """Where the entry's last change is in the log."""
 
 
+class MergeOptions(TypedDict, total=False):
+    """The options of a put in the name of a group; see Journal.put."""
+
+    priority: int
+    process_date: DateLike | None
+    delay: DurationLike | None
+    expiration: DateLike | None
+    insertion_date: DateLike | None
+    version: int | None
+    durability: str | None
+
+
+class MoveOptions(TypedDict, total=False):
+    """The options of a move; see Journal.move."""
+
+    process_date: DateLike | None
+    delay: DurationLike | None
+    priority: int | None
+    version: int | None
+    durability: str | None
+
+
 class Producer:
     """A producer of one group; safe to use from many threads."""
 
-    def __init__(self, journal: Grounded, *, group: str) -> None:
+    def __init__(self, journal: Journal, *, group: str) -> None:
         self._ground = ground_of(journal, "a producer publishes to")
         if group is None:
             raise Invalid("a producer has a group: the name under which it owns its entries")
         owner_bytes(group)
-        self.journal = cast("Journal", journal)  # or one afar, which has the same verbs
+        self.journal = journal
         self.group = group
 
     def __repr__(self) -> str:
@@ -88,16 +111,9 @@ class Producer:
             key, data = checked(schema, key, data)
         assert key is not None
         result = self.journal.create(
-            key,
-            data,
-            priority=priority,
-            process_date=process_date,
-            delay=delay,
-            expiration=expiration,
-            owner=self.group,
-            is_repeatable=True,
-            durability=durability,
-        )
+            key, data, priority=priority, process_date=process_date, delay=delay, expiration=expiration, owner=self.group,
+            is_repeatable=True, durability=durability,
+        )  # fmt: skip
         return Published(key, result.outcome, result.version, result.process_date, result.priority, result.cursor)
 
     def publish_many(self, puts: Iterable[Put], *, durability: str | None = None) -> list[Published | JournalError]:
@@ -133,53 +149,13 @@ class Producer:
             )
         return Put(key, put.data, priority=put.priority, **options._replace(owner=self.group)._asdict())
 
-    def put(
-        self,
-        key: UserKey | None,
-        data: Any = None,
-        *,
-        priority: int = priorities.DEFAULT,
-        process_date: DateLike | None = None,
-        delay: DurationLike | None = None,
-        expiration: DateLike | None = None,
-        insertion_date: DateLike | None = None,
-        version: int | None = None,
-        durability: str | None = None,
-    ) -> PutResult:
+    def put(self, key: UserKey | None, data: Any = None, **options: Unpack[MergeOptions]) -> PutResult:
         """Add an entry, or merge it into the one of the group with this key; see Journal.put."""
-        return self.journal.put(
-            key,
-            data,
-            priority=priority,
-            process_date=process_date,
-            delay=delay,
-            expiration=expiration,
-            insertion_date=insertion_date,
-            owner=self.group,
-            version=version,
-            durability=durability,
-        )
+        return self.journal.put(key, data, owner=self.group, **options)
 
-    def move(
-        self,
-        key: UserKey,
-        *,
-        process_date: DateLike | None = None,
-        delay: DurationLike | None = None,
-        priority: int | None = None,
-        version: int | None = None,
-        durability: str | None = None,
-    ) -> PutResult:
+    def move(self, key: UserKey, **options: Unpack[MoveOptions]) -> PutResult:
         """Give an entry of the group another date or priority (G3); with `version`, only if it has not changed since."""
-        return self.journal.move(
-            key,
-            process_date=process_date,
-            delay=delay,
-            priority=priority,
-            owner=self.group,
-            version=version,
-            durability=durability,
-        )
+        return self.journal.move(key, owner=self.group, **options)
 
     def delete(self, key: UserKey, *, version: int | None = None, durability: str | None = None) -> bool:
         """Cancel an entry of the group (G3); False when there is none: it is done, or was never there."""

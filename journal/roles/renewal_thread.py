@@ -1,5 +1,5 @@
 """
-The watch: one thread for all consumers of this process (and one for those of each connection), which no handler can block.
+The renewal thread: one for all consumers of this process (and one for those of each connection), which no handler can block.
 
 It sleeps until the next consumer is due, calls `tick(now)` of that consumer, which returns the date of its next call, and keeps only
 each consumer's next date. Callbacks of the program run on other threads.
@@ -7,7 +7,7 @@ each consumer's next date. Callbacks of the program run on other threads.
 W1  A consumer is referenced weakly: one that the program no longer holds is not looked after, and its leases expire by themselves.
 W2  Its times are those of the steady clock (`running`): what it looks after are durations, whatever becomes of the wall clock. Sleeps
     are clamped, and end when a clock of a test moves.
-W3  The watch holds no lock while it ticks, and takes none of the engine's while it holds its own.
+W3  The renewal thread holds no lock while it ticks, and takes none of the engine's while it holds its own.
 W4  A daemon that does not answer delays only the consumers whose leases are there.
 """
 
@@ -33,12 +33,12 @@ SLEEP_MAX_S = 60.0
 RETRY_MS = 1000
 
 
-class Watched(Protocol):
-    """A consumer as the watch sees it."""
+class RenewalTarget(Protocol):
+    """A consumer as the renewal thread sees it."""
 
     time: Clock
     armed_at: int
-    """The date under which the watch has it, or an earlier one; it belongs to the watch."""
+    """The date under which the renewal thread has it, or an earlier one; it belongs to the renewal thread."""
 
     def tick(self, now: int) -> int:
         """Do what is due; return the date of the next call (NEVER: when `at` is called)."""
@@ -48,13 +48,13 @@ class _Dates:
     """The next dates of the consumers of one clock."""
 
     def __init__(self, end: Callable[[], None]) -> None:
-        self.heap: list[tuple[int, int, weakref.ref[Watched]]] = []
+        self.heap: list[tuple[int, int, weakref.ref[RenewalTarget]]] = []
         self.end = end
         """Ends the notices of a manual clock that moves."""
 
 
-class Watch:
-    """Looks after consumers at their dates. One for a process: `watch()`."""
+class RenewalThread:
+    """Looks after consumers at their dates. One for a process: `renewal_thread()`."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition(threading.Lock())
@@ -64,35 +64,35 @@ class Watch:
         self._is_looking = False
         self._has_moved = False
 
-    def at(self, watched: Watched, date: int) -> None:
+    def at(self, target: RenewalTarget, date: int) -> None:
         """Call `tick` at a date, or earlier."""
-        if date >= watched.armed_at:
+        if date >= target.armed_at:
             return
         with self._wake:
-            if date >= watched.armed_at:
+            if date >= target.armed_at:
                 return
-            watched.armed_at = date
-            dates = self._dates.get(watched.time)
+            target.armed_at = date
+            dates = self._dates.get(target.time)
             if dates is None:
-                dates = self._dates[watched.time] = _Dates(watched.time.on_advance(self._clock_moved))
-            heappush(dates.heap, (date, next(self._numbers), weakref.ref(watched)))
+                dates = self._dates[target.time] = _Dates(target.time.on_advance(self._clock_moved))
+            heappush(dates.heap, (date, next(self._numbers), weakref.ref(target)))
             if self._thread is None:
                 try:
                     self._thread = begin(threading.Thread(target=self._run, name="journal-consumers", daemon=True))
                 except StoreFull:
-                    watched.armed_at = NEVER  # the next call tries again
+                    target.armed_at = NEVER  # the next call tries again
                     raise
             self._wake.notify_all()
 
-    def soon(self, watched: Watched) -> None:
+    def soon(self, target: RenewalTarget) -> None:
         """Call `tick` now."""
-        self.at(watched, 0)
+        self.at(target, 0)
 
-    def forget(self, watched: Watched | None = None) -> None:
+    def forget(self, target: RenewalTarget | None = None) -> None:
         """Remove a consumer, and all that no longer exist (W1). The thread ends when no consumer is left."""
         with self._wake:
             for dates in self._dates.values():
-                dates.heap = [item for item in dates.heap if item[2]() not in (None, watched)]
+                dates.heap = [item for item in dates.heap if item[2]() not in (None, target)]
                 heapify(dates.heap)
             self._wake.notify_all()
 
@@ -110,16 +110,16 @@ class Watch:
         """Whether a consumer may be due; under the lock."""
         return any(dates.heap and dates.heap[0][0] <= time.running() for time, dates in self._dates.items())
 
-    def _take(self) -> list[Watched]:
+    def _take(self) -> list[RenewalTarget]:
         """Take out the consumers that are due; drop stale dates."""
-        found: dict[int, Watched] = {}
+        found: dict[int, RenewalTarget] = {}
         for time, dates in list(self._dates.items()):
             now = time.running()
             while dates.heap and (dates.heap[0][0] <= now or dates.heap[0][2]() is None):
-                watched = heappop(dates.heap)[2]()
-                if watched is not None and watched.armed_at <= now:
-                    watched.armed_at = NEVER
-                    found[id(watched)] = watched
+                target = heappop(dates.heap)[2]()
+                if target is not None and target.armed_at <= now:
+                    target.armed_at = NEVER
+                    found[id(target)] = target
             if not dates.heap and not any(each.time is time for each in found.values()):
                 dates.end()
                 del self._dates[time]
@@ -147,33 +147,33 @@ class Watch:
             while due:
                 self._look_after(due.pop())  # and forgets it (W1)
 
-    def _look_after(self, watched: Watched) -> None:
-        now = watched.time.running()
+    def _look_after(self, target: RenewalTarget) -> None:
+        now = target.time.running()
         try:
-            following = watched.tick(now)
+            following = target.tick(now)
         except Exception:
-            log.exception("consumer_tick_failed consumer=%r", watched)
+            log.exception("consumer_tick_failed consumer=%r", target)
             following = now + RETRY_MS
         if following < NEVER:
-            self.at(watched, following)
+            self.at(target, following)
 
 
-_watch = Watch()
+_renewal_thread = RenewalThread()
 _making = threading.Lock()
-_far: weakref.WeakKeyDictionary[Clock, Watch] = weakref.WeakKeyDictionary()
+_far: weakref.WeakKeyDictionary[Clock, RenewalThread] = weakref.WeakKeyDictionary()
 
 
-def watch(time: Clock | None = None) -> Watch:
-    """The watch of this process; for consumers of a daemon, one for each connection, since it may have to wait for that (W4)."""
+def renewal_thread(time: Clock | None = None) -> RenewalThread:
+    """The renewal thread of this process; for consumers of a daemon, one for each connection, since it may have to wait for that (W4)."""
     if time is None or not time.is_far:
-        return _watch
+        return _renewal_thread
     with _making:
-        return _far.setdefault(time, Watch())
+        return _far.setdefault(time, RenewalThread())
 
 
 def _begin_again() -> None:
-    global _watch, _making, _far
-    _watch = Watch()  # the thread is the parent's, and so are the consumers
+    global _renewal_thread, _making, _far
+    _renewal_thread = RenewalThread()  # the thread is the parent's, and so are the consumers
     _making = threading.Lock()
     _far = weakref.WeakKeyDictionary()
 

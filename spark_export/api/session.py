@@ -14,12 +14,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from journal.errors import Invalid
 from spark_export.api.java import java_home
-from spark_export.errors import OPTION_INVALID, SPARK_MISSING, problem
+from spark_export.errors import OPTION_INVALID, SPARK_MISSING, invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,23 +86,13 @@ def register(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def check_spark() -> None:
-    """Refuses to go on without the libraries, saying how to get them."""
+def check_spark(*, is_needed: bool = True) -> None:
+    """Refuse to go on without the libraries, and say how to get them; `is_needed=False`: those but Spark."""
     try:
-        import numpy  # noqa: F401
-        import pyarrow  # noqa: F401
-        import pyspark  # noqa: F401
+        for name in ("numpy", "pyarrow", *(("pyspark",) if is_needed else ())):
+            import_module(name)
     except ImportError as e:
-        raise problem(Invalid, SPARK_MISSING, f"{e.name} is not installed: pip install 'journal[spark]'") from e
-
-
-def check_arrow() -> None:
-    """The same for what needs no Spark."""
-    try:
-        import numpy  # noqa: F401
-        import pyarrow  # noqa: F401
-    except ImportError as e:
-        raise problem(Invalid, SPARK_MISSING, f"{e.name} is not installed: pip install 'journal[spark]'") from e
+        raise invalid(SPARK_MISSING, f"{e.name} is not installed: pip install 'journal[spark]'") from e
 
 
 def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, str]:
@@ -110,8 +100,7 @@ def settings_of(master: str, conf: Mapping[str, Any], keywords: Mapping[str, Any
     given = _given(conf, keywords)
     for name in given:
         if not name.startswith("spark."):
-            raise problem(
-                Invalid,
+            raise invalid(
                 OPTION_INVALID,
                 f"{name!r} is no setting of Spark: they begin with spark. (as a keyword: spark__), e.g. spark__executor__memory",
             )

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from journal.errors import Invalid
 from spark_export.api.session import check_spark, found_session, session
-from spark_export.errors import OPTION_INVALID, problem
+from spark_export.errors import OPTION_INVALID, invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +34,6 @@ def pairs(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise problem(Invalid, OPTION_INVALID, f"{word!r} is no option: write NAME=VALUE")
+            raise invalid(OPTION_INVALID, f"{word!r} is no option: write NAME=VALUE")
         found[name] = value
     return found

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from journal.cli.command import JOURNAL
 from journal.cli.common import show
 from journal.connect_or_open import connect_or_open
-from spark_export.api.session import check_arrow
+from spark_export.api.session import check_spark
 
 if TYPE_CHECKING:
     from journal.core.schema.schema import Schema
     from spark_export.files.csv import CsvOptions
-    from spark_export.files.tables import Found
-    from spark_export.loads.plan import Plan, Staged
-    from spark_export.loads.rows import Made
+    from spark_export.files.tables import DataFile
+    from spark_export.loads.plan import LoadPlan, TaskPart
+    from spark_export.loads.rows import LoadRows
     from spark_export.options.load import WriteOptions
 
 COLUMNS = ("key", "key_bytes", "priority", "process_date", "insertion_date", "expiration", "owner", "data")
@@ -72,7 +72,7 @@ def arguments(sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load."""
-    check_arrow()
+    check_spark(is_needed=False)
     from spark_export.loads.plan import commit
     from spark_export.loads.rejects import check_path
     from spark_export.options.load import WriteOptions
@@ -94,24 +94,23 @@ def run(args: argparse.Namespace) -> int:
         with connect_or_open(args.store) as store:
             store.journal(args.journal)
     plan, parts = _staged(args, options)
-    outcome = commit(plan, parts, options.once)
-    done = outcome.loaded
+    done = commit(plan, parts, options.once)
     counts = {name: value for name, value in asdict(done).items() if name not in ("cursor", "is_repeated", "rejected")}
     if args.json:
-        show(counts | {"rejected": len(outcome.rejected), "is_repeated": done.is_repeated, "cursor": str(done.cursor)})
+        show(counts | {"rejected": len(done.rejected), "is_repeated": done.is_repeated, "cursor": str(done.cursor)})
     elif done.is_repeated:
         print(f"{' '.join(args.once or [])} was loaded before: nothing was changed")
     else:
         counted = ", ".join(f"{value:,} {name}" for name, value in counts.items() if value or name == "inserted")
-        print(f"{counted}{f', {len(outcome.rejected):,} rejected' if outcome.rejected else ''} {done.cursor}")
+        print(f"{counted}{f', {len(done.rejected):,} rejected' if done.rejected else ''} {done.cursor}")
     return 0
 
 
-def _staged(args: argparse.Namespace, options: WriteOptions) -> tuple[Plan, list[Staged]]:
+def _staged(args: argparse.Namespace, options: WriteOptions) -> tuple[LoadPlan, list[TaskPart]]:
     """Write the rows of each file into a part."""
     from spark_export.files.csv import CsvOptions
     from spark_export.files.tables import files_of
-    from spark_export.loads.plan import Plan, stage_made
+    from spark_export.loads.plan import LoadPlan, stage_made
     from spark_export.loads.staging import begin
     from spark_export.stores.open_store import looked_at
 
@@ -121,7 +120,7 @@ def _staged(args: argparse.Namespace, options: WriteOptions) -> tuple[Plan, list
     due = None if options.delay is None else now + options.delay
     csv = CsvOptions(args.delimiter, args.escape, args.null, args.data_format, args.types)
     sources = [_Source(file, options, schema, due, csv) for file in files]  # all of them are looked at first
-    plan = Plan(options, sources[0].columns, due, begin(options))
+    plan = LoadPlan(options, sources[0].columns, due, begin(options))
     progress = _Progress(not (args.quiet or args.json))
     try:
         parts = [stage_made(progress.over(source.made()), plan, number) for number, source in enumerate(sources)]
@@ -137,24 +136,24 @@ class _Source:
     """A file, and what its columns are."""
 
     def __init__(
-        self, found: Found, options: WriteOptions, schema: Schema | None, due: int | None, csv: CsvOptions
+        self, found: DataFile, options: WriteOptions, schema: Schema | None, due: int | None, csv: CsvOptions
     ) -> None:
-        from spark_export.columns.mapping import Columns, columns_of
-        from spark_export.files.json_lines import Lines
-        from spark_export.files.tables import Table
+        from spark_export.columns.mapping import ColumnMapping, columns_of
+        from spark_export.files.json_lines import JsonLines
+        from spark_export.files.tables import FileTable
 
         self._path, self._due = found.path, due
         self._shared = {name: value.as_py() for name, value in found.partitions.items()}
-        self._table: Table | None = None
-        self._lines: Lines | None = None
-        self.columns = Columns()
+        self._table: FileTable | None = None
+        self._lines: JsonLines | None = None
+        self.columns = ColumnMapping()
         if found.kind == "jsonl":
-            self._lines = Lines(options.named, schema, options.data_format, due)
+            self._lines = JsonLines(options.named, schema, options.data_format, due)
         else:
-            self._table = Table(found, options.named, schema, csv)
+            self._table = FileTable(found, options.named, schema, csv)
             self.columns = columns_of(self._table.schema, options.named, schema, options.data_format)
 
-    def made(self) -> Iterator[Made]:
+    def made(self) -> Iterator[LoadRows]:
         """Its rows."""
         from spark_export.files.csv import opened
         from spark_export.loads.rows import rows_of
@@ -175,7 +174,7 @@ class _Progress:
         self._began = self._shown = time.monotonic()
         self._rows = 0
 
-    def over(self, source: Iterator[Made]) -> Iterator[Made]:
+    def over(self, source: Iterator[LoadRows]) -> Iterator[LoadRows]:
         """The same, counted."""
         for made in source:
             yield made

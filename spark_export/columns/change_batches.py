@@ -32,16 +32,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from journal.core.entry.rows import pack_data
-from journal.errors import Invalid
 from spark_export.columns.json_codec import json_of
-from spark_export.columns.layout import Column
-from spark_export.errors import DATE_RANGE, problem
+from spark_export.columns.layout import MS_MAX, Column
+from spark_export.errors import DATE_RANGE, invalid
 
 if TYPE_CHECKING:
     from journal.core.log.events import Event
 
 BATCH_ROWS = 8_192
-US_MAX = (1 << 63) - 1
 
 
 def change_columns(decode: str) -> tuple[Column, ...]:
@@ -92,11 +90,8 @@ def _batch(events: list[Event], arrow: pa.Schema, decode: str) -> pa.RecordBatch
 def _us(ms: int | None, event: Event) -> int | None:
     if ms is None:
         return None
-    us = ms * 1000
-    if us > US_MAX:
-        raise problem(
-            Invalid,
-            DATE_RANGE,
-            f"the change {event.cursor} has the date {ms} ms, which a timestamp of Spark cannot hold",
+    if ms > MS_MAX:
+        raise invalid(
+            DATE_RANGE, f"the change {event.cursor} has the date {ms} ms, which a timestamp of Spark cannot hold"
         )
-    return us
+    return ms * 1000

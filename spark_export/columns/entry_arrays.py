@@ -21,10 +21,10 @@ from journal.core.entry.keys import PRIMARY_BYTES
 from journal.core.entry.rows import ENTRY_HEAD, LeaseRow, decode_lease
 from journal.core.snapshot_blocks import KeyRange
 from journal.engine.snapshots.reader import Copied, check
-from journal.engine.snapshots.snapshot import SnapshotPart
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
 from journal.errors import StoreDamaged
 from spark_export.columns.crc_check import first_wrong
-from spark_export.columns.lmdb_pages import Leaves, Rows, fixed
+from spark_export.columns.lmdb_pages import LeafRows, Leaves, fixed
 
 PRIMARY = np.dtype([("priority", "u1"), ("date", ">u8"), ("turn", ">u8"), ("slot", "V17")])
 HEAD = np.dtype(
@@ -40,7 +40,7 @@ BYTES_MAX = 64 << 20
 _LARGE_HEAD = 16
 
 
-class Block(Protocol):
+class EntryBlock(Protocol):
     """Some entries as they are stored (a block of a snapshot)."""
 
     @property
@@ -53,7 +53,7 @@ class Block(Protocol):
     def leases(self) -> dict[int, bytes]: ...
 
 
-class Packed:
+class PackedEntries:
     """Entries one behind the other, with their fixed parts as arrays."""
 
     def __init__(
@@ -71,9 +71,9 @@ class Packed:
         return len(self.tails)
 
 
-def of_part(part: Any) -> Iterator[Packed]:
+def of_part(part: Any) -> Iterator[PackedEntries]:
     """The entries of a part of a snapshot, some thousand at a time (P1)."""
-    copies = [copy for copy in part.copies if copy.size] if isinstance(part, SnapshotPart) else []
+    copies = [copy for copy in part.copies if copy.size] if isinstance(part, EngineSnapshotPart) else []
     if len(copies) == 1:
         yield from of_copy(copies[0], part.ranges)
     else:
@@ -81,7 +81,7 @@ def of_part(part: Any) -> Iterator[Packed]:
             yield from of_block(block)
 
 
-def of_block(block: Block) -> Iterator[Packed]:
+def of_block(block: EntryBlock) -> Iterator[PackedEntries]:
     """The entries of a block, which were verified when it was read."""
     primaries, values = block.primaries, block.values
     leases = {n: decode_lease(primaries[n], row) for n, row in block.leases.items()}
@@ -90,7 +90,7 @@ def of_block(block: Block) -> Iterator[Packed]:
         whole = np.frombuffer(b"".join(values[start:end]), np.uint8)
         ends = np.cumsum(sizes[start:end])
         heads_at = ends - sizes[start:end] + _CRC
-        yield Packed(
+        yield PackedEntries(
             np.frombuffer(b"".join(primaries[start:end]), PRIMARY),
             fixed(whole, HEAD, heads_at),
             whole,
@@ -100,7 +100,7 @@ def of_block(block: Block) -> Iterator[Packed]:
         )
 
 
-def of_copy(copy: Copied, ranges: Sequence[KeyRange]) -> Iterator[Packed]:
+def of_copy(copy: Copied, ranges: Sequence[KeyRange]) -> Iterator[PackedEntries]:
     """The entries of a copy, read from its pages."""
     check(copy)
     with Leaves(copy.path, PRIMARY_BYTES) as leaves:
@@ -127,7 +127,7 @@ def _pieces(sizes: Any) -> list[tuple[int, int]]:
     return found
 
 
-def _packed(leaves: Leaves, rows: Rows, ranges: Sequence[KeyRange]) -> Packed:
+def _packed(leaves: Leaves, rows: LeafRows, ranges: Sequence[KeyRange]) -> PackedEntries:
     raw, values = _with_large(leaves, rows) if rows.is_large.any() else (rows.raw, rows.values)
     crcs = fixed(raw, np.dtype(">u4"), values).astype(np.uint32)
     starts = np.empty((len(rows), 2), np.int64)
@@ -145,7 +145,7 @@ def _packed(leaves: Leaves, rows: Rows, ranges: Sequence[KeyRange]) -> Packed:
             "take another snapshot"
         )
     tails = begins + _BOTH.itemsize
-    return Packed(both["primary"], both["head"], whole, tails, ends, _leases(leaves, both["primary"], ranges))
+    return PackedEntries(both["primary"], both["head"], whole, tails, ends, _leases(leaves, both["primary"], ranges))
 
 
 def _gathered(leaves: Leaves, raw: Any, starts: Any, sizes: Any) -> Any:
@@ -163,7 +163,7 @@ def _gathered(leaves: Leaves, raw: Any, starts: Any, sizes: Any) -> Any:
     return np.frombuffer(pieces.take(pa.array(ranks)).buffers()[2], np.uint8)
 
 
-def _with_large(leaves: Leaves, rows: Rows) -> tuple[Any, Any]:
+def _with_large(leaves: Leaves, rows: LeafRows) -> tuple[Any, Any]:
     """The bytes with the large values behind them, and where all values begin."""
     sizes = np.where(rows.is_large, rows.sizes + _LARGE_HEAD, 0)
     ends = np.cumsum(sizes) + len(rows.raw)

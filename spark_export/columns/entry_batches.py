@@ -13,9 +13,8 @@ B4  A date that a timestamp of microseconds cannot hold is an error that names t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,56 +23,42 @@ import pyarrow.compute as pc
 
 from journal.core.entry.rows import PROCESSING
 from journal.core.schema.schema import Schema
-from journal.errors import Invalid
-from spark_export.columns.entry_arrays import IS_BYTES, Block, Packed, of_block
+from spark_export.columns.entry_arrays import IS_BYTES, PackedEntries
 from spark_export.columns.field_columns import FieldColumns
 from spark_export.columns.json_codec import to_json
-from spark_export.columns.layout import Column, has_fields
-from spark_export.errors import DATE_RANGE, problem
+from spark_export.columns.layout import MS_MAX, Column, RowFilter, has_fields
+from spark_export.errors import DATE_RANGE, invalid
 
 OWNERS, KEYS, DATA = range(3)
 """The pieces of an entry behind its fixed part; a fourth one lies between it and the next entry's."""
-MS_MAX = ((1 << 63) - 1) // 1000
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
-    """Which entries are rows."""
-
-    taken: int
-    """The engine's time at which the snapshot was taken."""
-    status: str | None = None
-    priorities: tuple[int, ...] | None = None
-    since: int | None = None
-    until: int | None = None
-    key_prefix: str | None = None
-
-
-class Shaper:
-    """Turns blocks into record batches with these columns."""
+class BatchShaper:
+    """Turns the entries of a snapshot, which was taken at this time of the engine, into record batches with these columns."""
 
     def __init__(
-        self, schema: pa.Schema, columns: Sequence[Column], rows: Rows, *, data: Schema | None, decode: str
+        self,
+        schema: pa.Schema,
+        columns: Sequence[Column],
+        rows: RowFilter,
+        taken: int,
+        *,
+        data: Schema | None,
+        decode: str,
     ) -> None:
         self._schema = schema
         self._columns = columns
         self._rows = rows
+        self._taken = taken
         self._decode = decode
         names = {column.name for column in columns}
         self._fields = FieldColumns(data, columns) if data is not None and has_fields(data, decode) else None
         self._needs_data = "data" in names or any(column.field is not None for column in columns)
 
-    def batches(self, block: Block) -> Iterator[pa.RecordBatch]:
-        """The rows of a block; none when the filters leave none."""
-        for entries in of_block(block):
-            batch = self.batch(entries)
-            if batch is not None:
-                yield batch
-
-    def batch(self, entries: Packed) -> pa.RecordBatch | None:
+    def batch(self, entries: PackedEntries) -> pa.RecordBatch | None:
         """The rows of these entries; None when the filters leave none."""
-        stored = Stored(entries, self._rows.taken).only(self._rows)
+        stored = StoredEntries(entries, self._taken).only(self._rows)
         if not len(stored):
             return None
         made: dict[str, pa.Array] = {}
@@ -89,10 +74,10 @@ class Shaper:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-class Stored:
+class StoredEntries:
     """Entries as they are stored, or some of them."""
 
-    def __init__(self, entries: Packed, taken: int) -> None:
+    def __init__(self, entries: PackedEntries, taken: int) -> None:
         self._taken = taken
         self.place, self.head, self.leases = entries.primaries, entries.heads, entries.leases
         self.date = self.place["date"].astype(np.uint64)
@@ -120,16 +105,16 @@ class Stored:
         key: bytes = self._pieces[int(self._firsts[number]) + KEYS].as_py()
         return key if self.head["key"][number] & IS_BYTES else key.decode()
 
-    def only(self, rows: Rows) -> Stored:
+    def only(self, rows: RowFilter) -> StoredEntries:
         """Those that are rows (B2)."""
         expiration, date = self.head["expiration"].astype(np.uint64), self.date
-        kept = (expiration == 0) | (expiration > rows.taken) | self.is_processing
+        kept = (expiration == 0) | (expiration > self._taken) | self.is_processing
         if rows.status == "processing":
             kept &= self.is_processing
         elif rows.status is not None:
             kept &= ~self.is_processing
             if rows.status == "available":
-                kept &= date <= rows.taken
+                kept &= date <= self._taken
         if rows.priorities is not None:
             kept &= np.isin(self.place["priority"], rows.priorities)
         if rows.since is not None:
@@ -150,7 +135,7 @@ class Stored:
         return left
 
 
-def _cut(entries: Packed) -> pa.Array:
+def _cut(entries: PackedEntries) -> pa.Array:
     """
     Four binaries for each entry, one after the other: its owner, its key, its data, and what lies between it and the next. They are places
     in the bytes of all entries together, and what is taken of them is copied by Arrow: a tenth of what slices in Python take.
@@ -166,7 +151,7 @@ def _cut(entries: Packed) -> pa.Array:
     )
 
 
-def _keys(stored: Stored, *, is_bytes: bool, kind: pa.DataType) -> pa.Array:
+def _keys(stored: StoredEntries, *, is_bytes: bool, kind: pa.DataType) -> pa.Array:
     ours = ((stored.head["key"] & IS_BYTES) != 0) == is_bytes
     if not ours.any():
         return pa.nulls(len(stored), kind)
@@ -175,25 +160,24 @@ def _keys(stored: Stored, *, is_bytes: bool, kind: pa.DataType) -> pa.Array:
     return (keys if ours.all() else pc.if_else(pa.array(ours), keys, pa.scalar(None, pa.binary()))).view(kind)
 
 
-def _owners(stored: Stored) -> pa.Array:
+def _owners(stored: StoredEntries) -> pa.Array:
     has_one = stored.head["owner"] != 0
     if not has_one.any():
         return pa.nulls(len(stored), pa.string())
     return pc.if_else(pa.array(has_one), stored.piece(OWNERS), pa.scalar(None, pa.binary())).view(pa.string())
 
 
-def _status(stored: Stored) -> pa.Array:
+def _status(stored: StoredEntries) -> pa.Array:
     letters = np.where(stored.is_processing, ord("P"), ord("W")).astype(np.uint8)
     offsets = np.arange(len(stored) + 1, dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(stored), [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
 
 
-def _dates(stored: Stored, dates: Any, name: str, *, is_zero_null: bool = False) -> pa.Array:
+def _dates(stored: StoredEntries, dates: Any, name: str, *, is_zero_null: bool = False) -> pa.Array:
     dates = dates.astype(np.uint64)
     if (dates > MS_MAX).any():
         place = int(np.argmax(dates))
-        raise problem(
-            Invalid,
+        raise invalid(
             DATE_RANGE,
             f"the {name} of {stored.key(place)!r} is {int(dates[place])} ms, which no timestamp of Spark can be: leave "
             f"that column out (option columns), or that entry (option to)",
@@ -202,7 +186,7 @@ def _dates(stored: Stored, dates: Any, name: str, *, is_zero_null: bool = False)
     return pa.array(micros, _TIMESTAMP, mask=dates == 0 if is_zero_null else None)
 
 
-def _counted(stored: Stored, name: str, kind: Any) -> pa.Array:
+def _counted(stored: StoredEntries, name: str, kind: Any) -> pa.Array:
     """Versions and timeouts: those of the lease row count while there is one."""
     counts = stored.head[name].astype(kind)
     for n, row in stored.leases.items():
@@ -210,7 +194,7 @@ def _counted(stored: Stored, name: str, kind: Any) -> pa.Array:
     return pa.array(counts)
 
 
-def _of_leases(stored: Stored, name: str, kind: pa.DataType) -> pa.Array:
+def _of_leases(stored: StoredEntries, name: str, kind: pa.DataType) -> pa.Array:
     if not stored.is_processing.any():
         return pa.nulls(len(stored), kind)
     found: list[Any] = [None] * len(stored)

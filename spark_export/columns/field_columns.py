@@ -19,7 +19,7 @@ from journal.core.schema.schema import Schema
 from journal.core.schema.types import INTEGERS, check_of
 from journal.errors import Invalid
 from spark_export.columns.json_codec import json_of
-from spark_export.columns.layout import AS_JSON, FIELD_TYPES, Column
+from spark_export.columns.layout import AS_JSON, FIELD_TYPES, MS_MAX, Column
 
 ARROW: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -112,7 +112,6 @@ def _plain_array(values: list[Any], kind: str, arrow: pa.DataType) -> pa.Array:
 def _fitting(values: list[Any], kind: str, name: str, is_whole: Any) -> list[Any]:
     """The values that a column can hold; others are marked, and null unless the column has something close to them."""
     check = check_of(kind, name)
-    limit = ((1 << 63) - 1) // 1000
     found: list[Any] = []
     for n, value in enumerate(values):
         fits = value
@@ -121,7 +120,7 @@ def _fitting(values: list[Any], kind: str, name: str, is_whole: Any) -> list[Any
                 fits = check(value)
             except Invalid:
                 fits = None
-            if kind == "date_ms" and fits is not None and fits > limit:
+            if kind == "date_ms" and fits is not None and fits > MS_MAX:
                 fits = None
             if type(fits) is not type(value):
                 is_whole[n] = False

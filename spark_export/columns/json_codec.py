@@ -6,7 +6,7 @@ An entry's data as JSON, without loss: what msgpack has and JSON has not is writ
     {"$ext": [5, "AAEC"]}               an extension type and its bytes
     {"$map": [[1, "a"], …]}             a map with a key that is no text, or whose only key begins with $
 
-X1  `from_json(to_json(packed))` unpacks to the same value, type by type, as `packed` does.
+X1  `value_of(to_json(packed))` is the same value, type by type, as `packed` unpacks to.
 X2  Texts with lone surrogates do not exist: msgpack does not pack them.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import msgpack
 
-from journal.core.entry.rows import pack_data, unpack_data
+from journal.core.entry.rows import unpack_data
 from journal.errors import Invalid
 
 _SPECIAL = ("$bytes", "$float", "$ext", "$map")
@@ -68,11 +68,6 @@ def json_of(value: Any) -> str:
 
 def _no_ext(code: int, data: bytes) -> Any:
     raise TypeError
-
-
-def from_json(text: str) -> bytes:
-    """The packed data of JSON; Invalid when it is none."""
-    return pack_data(value_of(text))
 
 
 def value_of(text: str) -> Any:

@@ -50,9 +50,21 @@ AFTER: dict[str, str] = {
     "deadline": "timestamp",
     "consumer": "string",
 }
+
+
+class RowFilter(NamedTuple):
+    """Which entries are rows; None: all."""
+
+    status: str | None = None
+    priorities: tuple[int, ...] | None = None
+    since: int | None = None
+    until: int | None = None
+    key_prefix: str | None = None
+
+
+MS_MAX = ((1 << 63) - 1) // 1000
+"""The last date that a timestamp of Spark, in microseconds, can hold."""
 DATES = frozenset(name for name, kind in AFTER.items() if kind == "timestamp")
-REQUIRED = frozenset({"priority", "process_date", "insertion_date", "status", "timeouts", "version"})
-"""Never null."""
 
 FIELD_TYPES: dict[str, str] = {
     "text": "string",

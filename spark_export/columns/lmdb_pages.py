@@ -54,7 +54,7 @@ _BEHIND = b"\xff" * 512
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LeafRows:
     """Rows of some leaf pages: where their keys and values are. An array each."""
 
     raw: Any
@@ -71,9 +71,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def only(self, which: Any) -> Rows:
+    def only(self, which: Any) -> LeafRows:
         """Some of them."""
-        return Rows(self.raw, self.keys[which], self.values[which], self.sizes[which], self.is_large[which])
+        return LeafRows(self.raw, self.keys[which], self.values[which], self.sizes[which], self.is_large[which])
 
 
 class Leaves:
@@ -98,7 +98,7 @@ class Leaves:
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
-    def rows(self, database: bytes, ranges: Sequence[KeyRange]) -> Iterator[Rows]:
+    def rows(self, database: bytes, ranges: Sequence[KeyRange]) -> Iterator[LeafRows]:
         """The rows of a sub-database within ranges that are in order (V2), those of some pages at a time."""
         if database not in self._databases:
             raise self.damaged(f"it has no {database.decode()}")
@@ -209,7 +209,7 @@ class Leaves:
 
     # --- the leaves -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, chunk: list[int], cuts: dict[int, KeyRange], last: bytes) -> Generator[Rows, None, bytes]:
+    def _checked(self, chunk: list[int], cuts: dict[int, KeyRange], last: bytes) -> Generator[LeafRows, None, bytes]:
         """The rows of a chunk, in order (V1); returns its last key."""
         rows = self._parsed(chunk, cuts)
         if len(rows):
@@ -220,7 +220,7 @@ class Leaves:
             last = _bytes_at(rows.raw, rows.keys[-1], self._key_bytes)
         return last
 
-    def _parsed(self, chunk: list[int], cuts: dict[int, KeyRange]) -> Rows:
+    def _parsed(self, chunk: list[int], cuts: dict[int, KeyRange]) -> LeafRows:
         page_bytes = self._page_bytes
         numbers = np.array(chunk, np.uint64)
         raw = self._pages_of(numbers)
@@ -256,7 +256,7 @@ class Leaves:
             room = self._pages - (sizes[is_large] + (_HEAD + page_bytes - 1)) // page_bytes
             if (firsts < 0).any() or (firsts > room).any():
                 raise self.damaged("a large value is behind the end of the file")
-        rows = Rows(raw, keys, values, sizes, is_large)
+        rows = LeafRows(raw, keys, values, sizes, is_large)
         return self._cut(rows, cuts, counts)
 
     def _pages_of(self, numbers: Any) -> Any:
@@ -273,7 +273,7 @@ class Leaves:
             start = end
         return raw
 
-    def _cut(self, rows: Rows, cuts: dict[int, KeyRange], counts: Any) -> Rows:
+    def _cut(self, rows: LeafRows, cuts: dict[int, KeyRange], counts: Any) -> LeafRows:
         """Without the keys of pages at the ends of ranges that are not within them."""
         if not cuts:
             return rows
@@ -286,7 +286,7 @@ class Leaves:
             is_kept[start:end] = [low <= key < high for key in keys]
         return rows if is_kept.all() else rows.only(is_kept)
 
-    def _is_ordered(self, rows: Rows) -> bool:
+    def _is_ordered(self, rows: LeafRows) -> bool:
         """Whether every key is above the one before it; by their first 24 bytes, and all where these are the same."""
         fronts = fixed(rows.raw, _FRONT, rows.keys)
         is_above = np.zeros(max(len(rows.keys) - 1, 0), np.bool_)
@@ -334,4 +334,5 @@ def fixed(raw: Any, kind: Any, places: Any) -> Any:
 
 
 def _bytes_at(raw: Any, at: int, size: int) -> bytes:
-    return raw[at : at + size].tobytes()  # type: ignore[no-any-return]
+    found: bytes = raw[at : at + size].tobytes()
+    return found

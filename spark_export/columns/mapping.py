@@ -27,9 +27,8 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from journal.core.schema.schema import Schema
-from journal.errors import Invalid
 from spark_export.columns.layout import AFTER, layout
-from spark_export.errors import COLUMN_TYPE, COLUMN_UNKNOWN, problem
+from spark_export.errors import COLUMN_TYPE, COLUMN_UNKNOWN, invalid
 
 ROLES = ("key", "key_bytes", "priority", "process_date", "insertion_date", "expiration", "owner", "data")
 READ_ONLY = frozenset(AFTER) - frozenset(ROLES)
@@ -47,7 +46,7 @@ class FieldColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnMapping:
     """The column of each role, or None, and the columns that are fields of the data."""
 
     key: str | None = None
@@ -61,11 +60,11 @@ class Columns:
     data_format: str = "value"
     """How the data is written in its column: "json", "msgpack", or "value": it is what the column has."""
     fields: tuple[FieldColumn, ...] = ()
-    is_key_formed: bool = False
-    """Whether the journal's schema makes the keys that are not given."""
 
 
-def columns_of(table: pa.Schema, named: Mapping[str, str], schema: Schema | None, data_format: str = "auto") -> Columns:
+def columns_of(
+    table: pa.Schema, named: Mapping[str, str], schema: Schema | None, data_format: str = "auto"
+) -> ColumnMapping:
     """The use of each column of a table (M1, M2); `named` has the columns that options name for roles."""
     roles = _roles(table, named)
     others = [name for name in table.names if name not in roles.values() and name not in READ_ONLY]
@@ -75,8 +74,7 @@ def columns_of(table: pa.Schema, named: Mapping[str, str], schema: Schema | None
     if "data" not in roles:
         _check_required(fields, schema)
     elif others and schema is None:
-        raise problem(
-            Invalid,
+        raise invalid(
             COLUMN_UNKNOWN,
             f"the columns {_listed(others)} have no use: the column {roles['data']!r} is the data. Drop them or it, or say in "
             "options what they are (key, priority, process_date, …)",
@@ -85,18 +83,17 @@ def columns_of(table: pa.Schema, named: Mapping[str, str], schema: Schema | None
         _check_value(one.column, table.field(one.column).type)
     is_key_formed = schema is not None and schema.key is not None
     if not (is_key_formed or "key" in roles or "key_bytes" in roles):
-        raise problem(
-            Invalid,
+        raise invalid(
             COLUMN_UNKNOWN,
             f"there is no column 'key' among {_listed(table.names)}: name the one that is the key in the option 'key'",
         )
     found = _data_format(table, roles.get("data"), data_format)
-    return Columns(**roles, data_format=found, fields=fields, is_key_formed=is_key_formed)
+    return ColumnMapping(**roles, data_format=found, fields=fields)
 
 
 def _roles(table: pa.Schema, named: Mapping[str, str]) -> dict[str, str]:
     if len({name.lower() for name in table.names}) != len(table.names):
-        raise problem(Invalid, COLUMN_UNKNOWN, f"two columns have one name: {_listed(table.names)}. Rename one of them")
+        raise invalid(COLUMN_UNKNOWN, f"two columns have one name: {_listed(table.names)}. Rename one of them")
     found: dict[str, str] = {}
     for role in ROLES:
         name = named.get(role, role)
@@ -105,9 +102,9 @@ def _roles(table: pa.Schema, named: Mapping[str, str]) -> dict[str, str]:
         elif role in named:
             near = get_close_matches(name, table.names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the columns are {_listed(table.names)}"
-            raise problem(Invalid, COLUMN_UNKNOWN, f"there is no column {name!r} for the {role}: {hint}")
+            raise invalid(COLUMN_UNKNOWN, f"there is no column {name!r} for the {role}: {hint}")
     if len(set(found.values())) != len(found):
-        raise problem(Invalid, COLUMN_UNKNOWN, f"one column has two uses: {found}. Name another one in the options")
+        raise invalid(COLUMN_UNKNOWN, f"one column has two uses: {found}. Name another one in the options")
     return found
 
 
@@ -127,7 +124,7 @@ def _check_role(role: str, name: str, kind: pa.DataType) -> None:
     if role == "key_bytes" and is_text(kind):
         is_good, wanted = False, "binary"
     if not (is_good or kinds.is_null(kind)):
-        raise problem(Invalid, COLUMN_TYPE, f"the column {name!r} ({role}) is {kind}: it must be {wanted}. Cast it")
+        raise invalid(COLUMN_TYPE, f"the column {name!r} ({role}) is {kind}: it must be {wanted}. Cast it")
 
 
 def _check_value(name: str, kind: pa.DataType) -> None:
@@ -136,16 +133,12 @@ def _check_value(name: str, kind: pa.DataType) -> None:
         _check_value(name, inner)
     is_number = kinds.is_decimal(kind) and kind.scale <= 0
     if (kinds.is_decimal(kind) and not is_number) or kinds.is_duration(kind) or kinds.is_interval(kind):
-        raise problem(
-            Invalid,
-            COLUMN_TYPE,
-            f"the column {name!r} has {kind}, which is no type of data: cast it to double or string",
+        raise invalid(
+            COLUMN_TYPE, f"the column {name!r} has {kind}, which is no type of data: cast it to double or string"
         )
     if kinds.is_timestamp(kind) and kind.tz is None:
-        raise problem(
-            Invalid,
-            COLUMN_TYPE,
-            f"the column {name!r} has {kind} without a time zone: cast it to timestamp, which has one",
+        raise invalid(
+            COLUMN_TYPE, f"the column {name!r} has {kind} without a time zone: cast it to timestamp, which has one"
         )
 
 
@@ -168,7 +161,7 @@ def _declared(others: Sequence[str], schema: Schema) -> list[FieldColumn]:
         if one is None or one.field is None:
             near = get_close_matches(name, list(known), n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the fields are {_listed(list(known))}"
-            raise problem(Invalid, COLUMN_UNKNOWN, f"the column {name!r} is no field of the journal's schema: {hint}")
+            raise invalid(COLUMN_UNKNOWN, f"the column {name!r} is no field of the journal's schema: {hint}")
         found.append(FieldColumn(name, one.field, one.field_type))
     return found
 
@@ -177,24 +170,22 @@ def _check_required(fields: Sequence[FieldColumn], schema: Schema | None) -> Non
     given = {one.field for one in fields}
     missing = [] if schema is None else [one.name for one in schema.fields if one.required and one.name not in given]
     if missing:
-        raise problem(
-            Invalid,
-            COLUMN_UNKNOWN,
-            f"the journal's schema requires {_listed(missing)}, and there is no such column: add it",
+        raise invalid(
+            COLUMN_UNKNOWN, f"the journal's schema requires {_listed(missing)}, and there is no such column: add it"
         )
 
 
 def _data_format(table: pa.Schema, name: str | None, asked: str) -> str:
     if name is None:
         if asked not in ("auto", "value"):
-            raise problem(Invalid, COLUMN_UNKNOWN, f"data_format is {asked!r}, but there is no column for the data")
+            raise invalid(COLUMN_UNKNOWN, f"data_format is {asked!r}, but there is no column for the data")
         return "value"
     kind = table.field(name).type
     if asked == "auto":
         return "json" if is_text(kind) else "msgpack" if is_binary(kind) else "value"
     if (asked == "msgpack" and not is_binary(kind)) or (asked == "json" and not is_text(kind)):
         wanted = "binary" if asked == "msgpack" else "string"
-        raise problem(Invalid, COLUMN_TYPE, f"the column {name!r} is {kind}: data_format={asked!r} needs {wanted}")
+        raise invalid(COLUMN_TYPE, f"the column {name!r} is {kind}: data_format={asked!r} needs {wanted}")
     return asked
 
 

@@ -9,38 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
-from journal.errors import Invalid
+from spark_export.columns.field_columns import ARROW
 from spark_export.columns.layout import FIELD, TIMELINE, TYPE, Column
-from spark_export.errors import COLUMN_UNKNOWN, problem
+from spark_export.errors import COLUMN_UNKNOWN, invalid
 
-SPARK: dict[str, DataType] = {
-    "string": StringType(),
-    "binary": BinaryType(),
-    "boolean": BooleanType(),
-    "tinyint": ByteType(),
-    "smallint": ShortType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "decimal(20,0)": DecimalType(20, 0),
-    "double": DoubleType(),
-    "timestamp": TimestampType(),
-}
+SPARK = {name: from_arrow_type(kind) for name, kind in ARROW.items()}
 
 
 def struct_of(columns: Iterable[Column], timeline: str) -> StructType:
@@ -69,7 +45,7 @@ def chosen(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Colu
             near = get_close_matches(name.lower(), list(by_name), n=1)
             hint = f"did you mean {by_name[near[0]].name!r}?" if near else ""
             known = ", ".join(each.name for each in columns)
-            raise problem(Invalid, COLUMN_UNKNOWN, f"there is no column {name!r}: {hint or f'the columns are {known}'}")
+            raise invalid(COLUMN_UNKNOWN, f"there is no column {name!r}: {hint or f'the columns are {known}'}")
         found.append(column)
     return tuple(found)
 

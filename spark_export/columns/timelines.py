@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from journal.errors import Invalid
 from spark_export.columns.layout import TIMELINE
 from spark_export.errors import TIMELINE as CODE
-from spark_export.errors import problem
+from spark_export.errors import invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,8 +35,7 @@ def same_timeline(*frames: DataFrame) -> str | None:
             seen.setdefault(timeline, f"{name} of DataFrame {number}")
     if len(seen) > 1:
         named = "; ".join(f"{where} is in {timeline!r}" for timeline, where in seen.items())
-        raise problem(
-            Invalid,
+        raise invalid(
             CODE,
             f"dates of different timelines mean different things: {named}. Join on other columns, and leave the dates of one side out",
         )

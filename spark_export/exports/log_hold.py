@@ -15,16 +15,16 @@ from journal.api.journal import Journal
 from journal.api.store import Store
 from journal.core.log.cursor import Cursor
 from journal.errors import JournalError
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 from spark_export.stores.open_store import opened_place
 
 log = logging.getLogger("journal.export")
 
 
-class Hold:
+class LogHold:
     """One export's; without a name nothing is held."""
 
-    def __init__(self, store: Store | str | os.PathLike[str], place: Place, name: str | None) -> None:
+    def __init__(self, store: Store | str | os.PathLike[str], place: JournalPlace, name: str | None) -> None:
         self._store, self._place, self.name = store, place, name
         self._is_new = False
 

@@ -27,15 +27,14 @@ from typing import Any
 
 from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
-from journal.errors import Invalid
-from spark_export.errors import TARGET_INVALID, problem
+from spark_export.errors import TARGET_INVALID, invalid
 
 NAME = "_manifest.json"
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class ExportManifest:
     """The result of an export."""
 
     store: str
@@ -86,15 +85,13 @@ class Manifest:
         return json.dumps(kept, indent=1, ensure_ascii=False, default=_hex) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Manifest:
+    def from_json(cls, text: str, where: str) -> ExportManifest:
         """As it was written."""
         try:
             kept = json.loads(text)
             if (version := kept.pop("version")) != VERSION:
-                raise problem(
-                    Invalid,
-                    TARGET_INVALID,
-                    f"{where} has version {version!r}, and {VERSION} is known: use a newer journal",
+                raise invalid(
+                    TARGET_INVALID, f"{where} has version {version!r}, and {VERSION} is known: use a newer journal"
                 )
             del kept["bytes"]
             since, schema = kept.pop("since"), kept.pop("schema")
@@ -109,7 +106,7 @@ class Manifest:
         except (ValueError, TypeError, KeyError, AttributeError) as e:
             if str(e).startswith("[JOURNAL_"):
                 raise
-            raise problem(Invalid, TARGET_INVALID, f"{where} is no manifest of an export: {e}") from e
+            raise invalid(TARGET_INVALID, f"{where} is no manifest of an export: {e}") from e
 
 
 def _hex(value: Any) -> Any:

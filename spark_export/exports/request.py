@@ -16,19 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core.log.cursor import Cursor
-from journal.errors import Invalid
-from spark_export.errors import OPTION_INVALID, problem
-from spark_export.options.common import Place, ReadOptions
+from spark_export.errors import OPTION_INVALID, invalid
+from spark_export.options.common import JournalPlace, ReadOptions
 
 FILTERS = ("status", "priority", "from", "to", "key_prefix")
 SHAPES = ("columns", "decode")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class ExportRequest:
     """One export, before it is made."""
 
-    place: Place
+    place: JournalPlace
     wanted: dict[str, str]
     """The options of the reader."""
     after: Cursor | None
@@ -57,7 +56,7 @@ class Request:
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
-def wanted_of(place: Place, read: Mapping[str, Any], *, is_incremental: bool) -> dict[str, str]:
+def wanted_of(place: JournalPlace, read: Mapping[str, Any], *, is_incremental: bool) -> dict[str, str]:
     """The options of the reader, checked before anything is opened."""
     given = {name: str(value) for name, value in read.items() if value is not None}
     ReadOptions.parse({"path": place.path, "journal": place.journal, **given})
@@ -66,13 +65,12 @@ def wanted_of(place: Place, read: Mapping[str, Any], *, is_incremental: bool) ->
     for word, text in given.items():
         name = bare.get(word.lower().replace("_", ""))
         if name is None:
-            raise problem(
-                Invalid, OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
+            raise invalid(
+                OPTION_INVALID, f"{word!r} is set by the export itself: read takes {', '.join(bare.values())}"
             )
         found[name] = text
     if is_incremental and (odd := [name for name in found if name in FILTERS]):
-        raise problem(
-            Invalid,
+        raise invalid(
             OPTION_INVALID,
             f"{', '.join(odd)} with since: a key that has changed and is left out by it would look deleted. Leave it out, and "
             "filter where you read",
@@ -80,7 +78,7 @@ def wanted_of(place: Place, read: Mapping[str, Any], *, is_incremental: bool) ->
     return found
 
 
-def _identity(place: Place) -> list[str | int]:
+def _identity(place: JournalPlace) -> list[str | int]:
     """Which store it is (R2); an address is all that is known of a daemon's."""
     if place.is_address:
         return [place.path]

@@ -17,49 +17,78 @@ import contextlib
 import fcntl
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from journal.errors import Busy, Invalid
-from spark_export.errors import TARGET_BUSY, TARGET_INVALID, problem, spark_at
+from journal.errors import Busy
+from spark_export.errors import TARGET_BUSY, TARGET_INVALID, invalid, problem, spark_at
 from spark_export.exports.manifest import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Target(Protocol):
-    """The directory of an export, under its three names."""
+class ExportTarget(ABC):
+    """The directory of an export, under its three names: `path`, `fresh` (where Spark writes) and `replaced`."""
 
-    shown: str
-    new: str
-    """Where Spark writes."""
+    def __init__(self, shown: str, path: Any, fresh: Any, replaced: Any, new: str) -> None:
+        self.shown = shown
+        self.new = new
+        """The address where Spark writes."""
+        self._path, self._fresh, self._replaced = path, fresh, replaced
 
+    @abstractmethod
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """For the time of the block no other export writes to it (G2)."""
 
+    @abstractmethod
     def manifest(self, *, is_new: bool = False) -> str | None:
         """The text of the manifest; None: there is none."""
 
-    def is_there(self) -> bool:
-        """Whether something has the target's name."""
-
+    @abstractmethod
     def files(self) -> dict[str, int]:
-        """What Spark has written, by name, with sizes."""
+        """What Spark has written, by name, with sizes: all files but Spark's marks and checksums."""
 
+    @abstractmethod
     def write_manifest(self, text: str) -> None:
         """Add the manifest to the new directory."""
 
+    @abstractmethod
+    def _exists(self, path: Any) -> bool: ...
+
+    @abstractmethod
+    def _delete(self, path: Any) -> None:
+        """Remove a directory, if it is there."""
+
+    @abstractmethod
+    def _rename(self, path: Any, to: Any) -> None: ...
+
+    def is_there(self) -> bool:
+        """Whether something has the target's name."""
+        return self._exists(self._path)
+
     def clean(self) -> None:
         """Remove what was written under the hidden name; bring back an old one that lost its place (G3)."""
+        if self._exists(self._replaced):
+            if self.is_there():
+                self._delete(self._replaced)
+            else:
+                self._rename(self._replaced, self._path)
+        self._delete(self._fresh)
 
     def finish(self) -> None:
-        """Give the new directory its name; what had it goes (G4)."""
+        """Give the new directory its name, by one rename, or two when something is replaced; what had it goes (G4)."""
+        if self.is_there():
+            self._delete(self._replaced)
+            self._rename(self._path, self._replaced)
+        self._rename(self._fresh, self._path)
+        self._delete(self._replaced)
 
 
-def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> Target:
+def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]) -> ExportTarget:
     """The target that a path or an address means; only an address needs Spark."""
     text = os.fspath(written)
     scheme = urlsplit(text).scheme
@@ -69,19 +98,15 @@ def target_of(written: str | os.PathLike[str], spark: Callable[[], SparkSession]
         return HadoopTarget(text, spark())
 
 
-class LocalTarget:
+class LocalTarget(ExportTarget):
     """A directory of a file system of this machine."""
 
     def __init__(self, path: str) -> None:
-        self._path = Path(os.path.abspath(path))
-        if not self._path.name:
-            raise problem(
-                Invalid, TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made"
-            )
-        self._new = self._path.with_name(f".{self._path.name}.exporting")
-        self._old = self._path.with_name(f".{self._path.name}.replaced")
-        self.shown = str(self._path)
-        self.new = self._new.as_uri()
+        whole = Path(os.path.abspath(path))
+        if not whole.name:
+            raise invalid(TARGET_INVALID, f"{path!r} cannot be the directory of an export: give one that can be made")
+        fresh, replaced = (whole.with_name(f".{whole.name}.{word}") for word in ("exporting", "replaced"))
+        super().__init__(str(whole), whole, fresh, replaced, fresh.as_uri())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -95,7 +120,7 @@ class LocalTarget:
                 Busy, TARGET_BUSY, f"another export to {self.shown} is under way: wait for it, or choose another target"
             ) from e
         except OSError as e:
-            raise problem(Invalid, TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
+            raise invalid(TARGET_INVALID, f"{place.parent} cannot be written to: {e.strerror}") from e
         try:
             yield
         finally:
@@ -105,52 +130,38 @@ class LocalTarget:
     def manifest(self, *, is_new: bool = False) -> str | None:
         """The text of the manifest."""
         try:
-            return ((self._new if is_new else self._path) / NAME).read_text(encoding="utf-8")
+            return Path(self._fresh if is_new else self._path, NAME).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-    def is_there(self) -> bool:
-        """Whether something has the target's name."""
-        return os.path.lexists(self._path)
 
     def files(self) -> dict[str, int]:
         """All files but Spark's marks and checksums."""
         found: dict[str, int] = {}
-        for path in sorted(self._new.rglob("*")):
+        for path in sorted(self._fresh.rglob("*")):
             if path.is_file() and not path.name.startswith((".", "_")):
-                found[path.relative_to(self._new).as_posix()] = path.stat().st_size
+                found[path.relative_to(self._fresh).as_posix()] = path.stat().st_size
         return found
 
     def write_manifest(self, text: str) -> None:
         """Everything is on disk before the manifest is."""
-        for path in self._new.rglob("*"):
+        for path in self._fresh.rglob("*"):
             _sync(path)
-        with open(self._new / NAME, "x", encoding="utf-8") as file:
+        with open(self._fresh / NAME, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        _sync(self._new)
+        _sync(self._fresh)
 
-    def clean(self) -> None:
-        """G3."""
-        if self._old.exists():
-            if self.is_there():
-                shutil.rmtree(self._old)
-            else:
-                self._old.rename(self._path)
-        if self._new.exists():
-            shutil.rmtree(self._new)
+    def _exists(self, path: Path) -> bool:
+        return os.path.lexists(path)
 
-    def finish(self) -> None:
-        """One rename; two when something is replaced."""
-        if self.is_there():
-            if self._old.exists():
-                shutil.rmtree(self._old)
-            self._path.rename(self._old)
-        self._new.rename(self._path)
+    def _delete(self, path: Path) -> None:
+        if path.exists():
+            shutil.rmtree(path)
+
+    def _rename(self, path: Path, to: Path) -> None:
+        path.rename(to)
         _sync(self._path.parent)
-        if self._old.exists():
-            shutil.rmtree(self._old)
 
 
 def _flocked(place: Path) -> int:
@@ -175,26 +186,18 @@ def _sync(path: Path) -> None:
         os.close(fd)
 
 
-class HadoopTarget:
-    """A directory of a file system that Hadoop knows: hdfs://, s3a://, abfs://, …"""
+class HadoopTarget(ExportTarget):
+    """A directory of a file system that Hadoop knows: hdfs://, s3a://, abfs://, …; its renames are as atomic as that system's."""
 
     def __init__(self, address: str, spark: SparkSession) -> None:
         jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
-        whole = jvm.org.apache.hadoop.fs.Path(address)
+        self._jvm, path = jvm, jvm.org.apache.hadoop.fs.Path
+        whole = path(address)
         if whole.getParent() is None:
-            raise problem(
-                Invalid, TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it"
-            )
-        self._path = whole
-        self._new = self._beside("exporting")
-        self._old = self._beside("replaced")
+            raise invalid(TARGET_INVALID, f"{address!r} cannot be the directory of an export: name one below it")
+        fresh, replaced = (path(whole.getParent(), f".{whole.getName()}.{word}") for word in ("exporting", "replaced"))
+        super().__init__(address, whole, fresh, replaced, str(fresh.toString()))
         self._fs: Any = whole.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-        self.shown = address
-        self.new = str(self._new.toString())
-
-    def _beside(self, word: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._path.getParent(), f".{self._path.getName()}.{word}")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -203,7 +206,7 @@ class HadoopTarget:
 
     def manifest(self, *, is_new: bool = False) -> str | None:
         """The text of the manifest."""
-        path = self._jvm.org.apache.hadoop.fs.Path(self._new if is_new else self._path, NAME)
+        path = self._jvm.org.apache.hadoop.fs.Path(self._fresh if is_new else self._path, NAME)
         if not self._fs.exists(path):
             return None
         stream = self._fs.open(path)
@@ -212,15 +215,11 @@ class HadoopTarget:
         finally:
             stream.close()
 
-    def is_there(self) -> bool:
-        """Whether something has the target's name."""
-        return bool(self._fs.exists(self._path))
-
     def files(self) -> dict[str, int]:
         """All files but Spark's marks."""
         found: dict[str, int] = {}
-        top = self._fs.makeQualified(self._new).toString().rstrip("/") + "/"
-        each = self._fs.listFiles(self._new, True)
+        top = self._fs.makeQualified(self._fresh).toString().rstrip("/") + "/"
+        each = self._fs.listFiles(self._fresh, True)
         while each.hasNext():
             status = each.next()
             if not status.getPath().getName().startswith((".", "_")):
@@ -229,29 +228,18 @@ class HadoopTarget:
 
     def write_manifest(self, text: str) -> None:
         """The manifest."""
-        stream = self._fs.create(self._jvm.org.apache.hadoop.fs.Path(self._new, NAME), False)
+        stream = self._fs.create(self._jvm.org.apache.hadoop.fs.Path(self._fresh, NAME), False)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
 
-    def clean(self) -> None:
-        """G3."""
-        if self._fs.exists(self._old):
-            if self.is_there():
-                self._fs.delete(self._old, True)
-            else:
-                self._rename(self._old, self._path)
-        self._fs.delete(self._new, True)
+    def _exists(self, path: Any) -> bool:
+        return bool(self._fs.exists(path))
 
-    def finish(self) -> None:
-        """As atomically as the file system renames."""
-        if self.is_there():
-            self._fs.delete(self._old, True)
-            self._rename(self._path, self._old)
-        self._rename(self._new, self._path)
-        self._fs.delete(self._old, True)
+    def _delete(self, path: Any) -> None:
+        self._fs.delete(path, True)
 
-    def _rename(self, one: Any, other: Any) -> None:
-        if not self._fs.rename(one, other):
-            raise problem(Invalid, TARGET_INVALID, f"{one.toString()} could not be renamed to {other.toString()}")
+    def _rename(self, path: Any, to: Any) -> None:
+        if not self._fs.rename(path, to):
+            raise invalid(TARGET_INVALID, f"{path.toString()} could not be renamed to {to.toString()}")

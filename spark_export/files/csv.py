@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from journal.errors import Invalid
-from spark_export.errors import FILE_INVALID, OPTION_INVALID, problem
+from spark_export.errors import FILE_INVALID, OPTION_INVALID, invalid
 
 CSV_BLOCK_BYTES = 4 << 20
 TYPES = ("text", "infer")
@@ -43,8 +43,7 @@ class CsvOptions:
     def __post_init__(self) -> None:
         for name, text in (("delimiter", self.delimiter), ("escape", self.escape)):
             if text is not None and (len(text) != 1 or not text.isascii() or text in '\r\n\0"'):
-                raise problem(
-                    Invalid,
+                raise invalid(
                     OPTION_INVALID,
                     f"the {name} of CSV is {text!r}: it must be one character of ASCII, and neither a quote nor the end of a line",
                 )
@@ -57,7 +56,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with pa.input_stream(str(path), compression="detect") as stream, io.BufferedReader(stream) as file:
             yield file
     except (pa.ArrowException, OSError) as e:
-        raise problem(Invalid, FILE_INVALID, f"cannot read {path}: {e}") from e
+        raise invalid(FILE_INVALID, f"cannot read {path}: {e}") from e
 
 
 def open_csv(
@@ -90,9 +89,9 @@ def not_utf8(path: Path, options: CsvOptions) -> Invalid:
             row, column = min(found)
             value = batch.column(column)[row].as_py()
             text = f"row {first + row} (the first behind the header is 1), column {names[column]!r}, has {value[:40]!r}"
-            return problem(Invalid, FILE_INVALID, f"{path} is no UTF-8: {text}. Convert it, e.g. with iconv")
+            return invalid(FILE_INVALID, f"{path} is no UTF-8: {text}. Convert it, e.g. with iconv")
         first += batch.num_rows
-    return problem(Invalid, FILE_INVALID, f"{path} is no UTF-8. Convert it, e.g. with iconv")
+    return invalid(FILE_INVALID, f"{path} is no UTF-8. Convert it, e.g. with iconv")
 
 
 def _bad_row(values: pa.Array) -> int | None:
@@ -111,7 +110,7 @@ def _names(path: Path, options: CsvOptions) -> list[str]:
     try:
         names: list[str] = _reader(path, {}, options).schema.names
     except UnicodeDecodeError as e:
-        raise problem(Invalid, FILE_INVALID, f"the header of {path} is no UTF-8: {e.object!r}. Convert it") from e
+        raise invalid(FILE_INVALID, f"the header of {path} is no UTF-8: {e.object!r}. Convert it") from e
     return names
 
 
@@ -145,8 +144,7 @@ def _check_escapes(path: Path, options: CsvOptions) -> None:
                 if found[1] not in means_something:
                     line += data.count(b"\n", 0, found.start())
                     shown = found[0].decode(errors="replace")
-                    raise problem(
-                        Invalid,
+                    raise invalid(
                         FILE_INVALID,
                         f"line {line} of {path} has {shown!r}, which --escape would change to {shown[1:]!r}. Leave --escape out if quotes "
                         "are doubled, as an export does it; have Spark's own CSV written with escape='\"'",

@@ -29,12 +29,12 @@ from journal.errors import Invalid
 from spark_export.columns.json_codec import real_of, value_of
 from spark_export.columns.layout import AS_JSON, layout
 from spark_export.columns.mapping import READ_ONLY, ROLES
-from spark_export.loads.rows import Made, Rejected
+from spark_export.loads.rows import LoadRows, RefusedRow
 
 BLOCK_ROWS = 16_384
 
 
-class Lines:
+class JsonLines:
     """Makes rows of lines."""
 
     def __init__(self, named: Mapping[str, str], schema: Schema | None, data_format: str, due: int | None) -> None:
@@ -45,27 +45,25 @@ class Lines:
         self._data_format = data_format
         self._due = due
 
-    def made(self, lines: Iterable[bytes], shared: Mapping[str, Any]) -> Iterator[Made]:
+    def made(self, lines: Iterable[bytes], shared: Mapping[str, Any]) -> Iterator[LoadRows]:
         """The rows of lines, some thousand at a time; empty lines are none. All of them have what is `shared`."""
         source = (line for line in lines if line.strip())
         while some := list(islice(source, BLOCK_ROWS)):
             yield self._made(some, shared)
 
-    def _made(self, lines: list[bytes], shared: Mapping[str, Any]) -> Made:
+    def _made(self, lines: list[bytes], shared: Mapping[str, Any]) -> LoadRows:
         rows: list[_Row] = []
-        positions: list[int] = []
-        rejected: list[Rejected] = []
+        rejected: list[RefusedRow] = []
         for number, line in enumerate(lines):
             key = None
             try:
                 given = {**shared, **_object(line)}
                 key = given.get(next(name for name, role in self._roles.items() if role == "key"))
                 rows.append(self._row(given))
-                positions.append(number)
             except Invalid as e:
-                rejected.append(Rejected(number, key, str(e)))
+                rejected.append(RefusedRow(number, key, str(e)))
         columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _Row._fields]
-        return Made._make((*columns, positions, rejected))
+        return LoadRows._make((*columns, rejected))
 
     def _row(self, given: dict[str, Any]) -> _Row:
         found: dict[str, Any] = {}

@@ -21,8 +21,9 @@ from pyarrow import csv, parquet
 
 from journal.core.schema.schema import Schema
 from journal.errors import Invalid, NotFound
+from spark_export.columns.field_columns import ARROW
 from spark_export.columns.layout import AFTER, BEFORE, DATES, FIELD_TYPES, layout
-from spark_export.errors import FILE_INVALID, problem
+from spark_export.errors import FILE_INVALID, invalid, problem
 from spark_export.files import int96
 from spark_export.files.csv import CsvOptions, is_about_utf8, not_utf8, open_csv
 
@@ -32,13 +33,10 @@ SUFFIXES = {
 }  # fmt: skip
 BATCH_ROWS = 16_384
 
-_ARROW = {
-    "string": pa.string(), "binary": pa.binary(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(),
-    "int": pa.int32(), "bigint": pa.int64(), "decimal(20,0)": pa.decimal128(20, 0), "double": pa.float64(),
-}  # fmt: skip
+_ARROW = {name: kind for name, kind in ARROW.items() if name != "timestamp"}
 
 
-class Found(NamedTuple):
+class DataFile(NamedTuple):
     """A file that is meant, its format, and the directory that was named for it."""
 
     path: Path
@@ -55,24 +53,24 @@ class Found(NamedTuple):
                 try:
                     found[unquote(name)] = _scalar(unquote(text), AFTER.get(unquote(name)))
                 except (ValueError, OverflowError) as e:
-                    raise problem(
-                        Invalid, FILE_INVALID, f"the directory {part!r} above {self.path} has no value of {name}: {e}"
+                    raise invalid(
+                        FILE_INVALID, f"the directory {part!r} above {self.path} has no value of {name}: {e}"
                     ) from e
         return found
 
 
-def files_of(paths: list[str], chosen: str | None) -> list[Found]:
+def files_of(paths: list[str], chosen: str | None) -> list[DataFile]:
     """The files that are meant; those of a directory in the order of their names."""
-    found: list[Found] = []
+    found: list[DataFile] = []
     for text in paths:
         path = Path(text)
         if path.is_dir():
             inner = [(each, _format(each, chosen)) for each in sorted(path.rglob("*")) if _is_data(each, path)]
             if not inner:
                 raise problem(NotFound, FILE_INVALID, f"{path} is a directory without files to load")
-            found += [Found(each, _needed(each, kind), path) for each, kind in inner]
+            found += [DataFile(each, _needed(each, kind), path) for each, kind in inner]
         elif path.is_file():
-            found.append(Found(path, _needed(path, _format(path, chosen)), path.parent))
+            found.append(DataFile(path, _needed(path, _format(path, chosen)), path.parent))
         else:
             raise problem(NotFound, FILE_INVALID, f"there is no file {path}")
     return found
@@ -92,18 +90,18 @@ def _format(path: Path, chosen: str | None) -> str | None:
 
 def _needed(path: Path, kind: str | None) -> str:
     if kind is None:
-        raise problem(
-            Invalid,
-            FILE_INVALID,
-            f"the name of {path} does not say what it is: give --format, one of {', '.join(FORMATS)}",
+        raise invalid(
+            FILE_INVALID, f"the name of {path} does not say what it is: give --format, one of {', '.join(FORMATS)}"
         )
     return kind
 
 
-class Table:
+class FileTable:
     """One file: its columns, and its rows in batches."""
 
-    def __init__(self, found: Found, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions) -> None:
+    def __init__(
+        self, found: DataFile, named: Mapping[str, str], schema: Schema | None, csv_options: CsvOptions
+    ) -> None:
         path, kind, _ = found
         self.path, self._kind = path, kind
         self._csv_options = csv_options
@@ -148,7 +146,7 @@ class Table:
     def _unreadable(self, error: Exception, kind: str = "") -> Invalid:
         if self._kind == "csv" and is_about_utf8(error):
             return not_utf8(self.path, self._csv_options)
-        return problem(Invalid, FILE_INVALID, f"cannot read {self.path}{kind}: {error}")
+        return invalid(FILE_INVALID, f"cannot read {self.path}{kind}: {error}")
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same with bytes in place of their base64 (T4)."""
@@ -159,7 +157,7 @@ class Table:
                     texts = column.to_pylist()
                     raw = [None if text is None else base64.b64decode(text, validate=True) for text in texts]
                 except ValueError as e:
-                    raise problem(Invalid, FILE_INVALID, f"the column {name!r} of {self.path} is no base64: {e}") from e
+                    raise invalid(FILE_INVALID, f"the column {name!r} of {self.path} is no base64: {e}") from e
                 column = pa.array(raw, pa.binary())
             arrays.append(column)
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -3,7 +3,7 @@ A load, from the rows of many tasks to one change of the journal: what the batch
 
     driver   `planned`: options, columns and schema are looked at, and everything that can be refused is refused
     tasks    `stage`: batches become a part each, of load blocks
-    driver   `commit`: one change with the parts of those attempts that count; or `Staging.remove`
+    driver   `commit`: one change with the parts of those attempts that count; or `LoadStaging.remove`
 
 L1  Whatever fails, and wherever, the journal is as it was and no part is left.
 L2  A row that is not loaded fails the load, or is listed with its partition, its place in it, its key and the reason: every one of them.
@@ -18,7 +18,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,14 +26,14 @@ import pyarrow as pa
 from journal.api.journal import Journal
 from journal.core.limits import LOAD_REJECTS_MAX
 from journal.core.loads.blocks import columns_in
-from journal.core.values import Loaded
 from journal.errors import Invalid, JournalError, KeyExists, StorageError
-from spark_export.columns.mapping import Columns, columns_of
-from spark_export.errors import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, problem, told
-from spark_export.loads.rejects import LeftOut, check_path, listing, of_batch
-from spark_export.loads.rows import Made, Rejected, rows_of
-from spark_export.loads.sealed_rows import Ready, ready_of
-from spark_export.loads.staging import Staging, begin
+from spark_export.columns.mapping import ColumnMapping, columns_of
+from spark_export.errors import KEY_EXISTS, LOAD_REFUSED, ROWS_REJECTED, STORAGE, coded, invalid, told
+from spark_export.loads.rejects import check_path, listing, of_batch
+from spark_export.loads.result import LoadResult, RejectedRow
+from spark_export.loads.rows import LoadRows, RefusedRow, rows_of
+from spark_export.loads.sealed_rows import SealedRows, ready_of
+from spark_export.loads.staging import LoadStaging, begin
 from spark_export.options.load import WriteOptions
 from spark_export.stores.open_store import looked_at, opened_to_write
 from spark_export.stores.process_owner import driver
@@ -47,36 +47,38 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoadPlan:
     """What a task needs to know."""
 
     options: WriteOptions
-    columns: Columns
+    columns: ColumnMapping
     due: int | None
-    staging: Staging
+    staging: LoadStaging
     is_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class TaskPart:
     """What a task has done: the name of its part, and what it could not take."""
 
     partition: int
     name: str | None
     """None: there was no row for a part."""
     rows: int = 0
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RefusedRow, ...] = ()
     """Those that are in no part; their rows are counted over all that the task was given."""
 
 
-def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> Plan:
+def planned(options: WriteOptions, table: pa.Schema, *, is_stream: bool = False) -> LoadPlan:
     """In a worker of Spark's driver: look at everything that can be wrong before a row is read."""
     columns, due, is_plain = check(options, table)
     staging = begin(options, is_made_by_tasks=is_stream, is_sealed=is_plain, holder=driver())
-    return Plan(options, columns, due, staging, is_stream)
+    return LoadPlan(options, columns, due, staging, is_stream)
 
 
-def check(options: WriteOptions, table: pa.Schema, pages: Journal | None = None) -> tuple[Columns, int | None, bool]:
+def check(
+    options: WriteOptions, table: pa.Schema, pages: Journal | None = None
+) -> tuple[ColumnMapping, int | None, bool]:
     """
     The use of each column, when rows without a date are due, and whether no schema looks at the rows.
 
@@ -98,25 +100,25 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def stage(batches: Iterable[pa.RecordBatch], plan: Plan, partition: int) -> Staged:
+def stage(batches: Iterable[pa.RecordBatch], plan: LoadPlan, partition: int) -> TaskPart:
     """Write the rows of a task into a part."""
     pieces = (piece for batch in batches for piece in _pieces(batch))
     return stage_made((made_of(piece, plan) for piece in pieces), plan, partition)
 
 
-def made_of(batch: pa.RecordBatch, plan: Plan) -> Made | Ready:
+def made_of(batch: pa.RecordBatch, plan: LoadPlan) -> LoadRows | SealedRows:
     """The rows of a batch, ready for the journal if they can be (L4)."""
     ready = ready_of(batch, plan.columns, plan.due) if plan.staging.key is not None else None
     return rows_of(batch, plan.columns, plan.due) if ready is None else ready
 
 
-def stage_made(source: Iterator[Made | Ready], plan: Plan, partition: int) -> Staged:
+def stage_made(source: Iterator[LoadRows | SealedRows], plan: LoadPlan, partition: int) -> TaskPart:
     """The same with rows that are made already."""
     made = next(source, None)
     if made is None:
-        return Staged(partition, None)
+        return TaskPart(partition, None)
     name = f"{partition:06d}-{secrets.token_hex(8)}"
-    rejected: list[Rejected] = []
+    rejected: list[RefusedRow] = []
     seen = rows = 0
     with plan.staging.part(name) as part:
         while made is not None:
@@ -128,19 +130,18 @@ def stage_made(source: Iterator[Made | Ready], plan: Plan, partition: int) -> St
                 rows += made.size
             seen += made.size + len(made.rejected)
             made = next(source, None)
-    return Staged(partition, name, rows, tuple(rejected))
+    return TaskPart(partition, name, rows, tuple(rejected))
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
     return (batch.slice(at, BLOCK_ROWS) for at in range(0, batch.num_rows, BLOCK_ROWS))  # L3
 
 
-def _check_rejected(rejected: Sequence[Rejected], options: WriteOptions, partition: int) -> None:
+def _check_rejected(rejected: Sequence[RefusedRow], options: WriteOptions, partition: int) -> None:
     if options.on_reject == "fail":
         raise rows_rejected([(partition, *one) for one in rejected])
     if len(rejected) > LOAD_REJECTS_MAX:
-        raise problem(
-            Invalid,
+        raise invalid(
             ROWS_REJECTED,
             f"more than {LOAD_REJECTS_MAX} rows cannot be loaded, the first of them: {_shown([(partition, *one) for one in rejected])}. "
             "Nothing was changed",
@@ -149,8 +150,7 @@ def _check_rejected(rejected: Sequence[Rejected], options: WriteOptions, partiti
 
 def rows_rejected(rejected: Sequence[tuple[int, int, Any, str]]) -> JournalError:
     """The error of a load that has rows which cannot be loaded."""
-    return problem(
-        Invalid,
+    return invalid(
         ROWS_REJECTED,
         f"{_shown(rejected)}. Nothing was changed: mend the rows, or say on_reject=list to load the others",
     )
@@ -164,16 +164,9 @@ def _shown(rejected: Sequence[tuple[int, int, Any, str]]) -> str:
     return "; ".join(shown) + ("" if len(rejected) <= SHOWN else f"; and {len(rejected) - SHOWN} more")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a load."""
-
-    loaded: Loaded
-    rejected: list[LeftOut] = field(default_factory=list)
-    """The rows that were not loaded."""
-
-
-def commit(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: Journal | None = None) -> Outcome:
+def commit(
+    plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: Journal | None = None
+) -> LoadResult:
     """Make the parts one change; through `pages` if the caller has the journal open."""
     path = plan.options.rejects
     if path is not None and plan.is_stream and once is not None:
@@ -182,10 +175,10 @@ def commit(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pa
         with listing(path) as rejects, contextlib.ExitStack() as held:
             if pages is None:
                 pages = held.enter_context(opened_to_write(plan.options.place))
-            outcome = _committed(plan, parts, once, pages)
-            if rejects is not None and not outcome.loaded.is_repeated and (outcome.rejected or not plan.is_stream):
-                rejects.keep(outcome.rejected)
-            return outcome
+            result = _committed(plan, parts, once, pages)
+            if rejects is not None and not result.is_repeated and (result.rejected or not plan.is_stream):
+                rejects.keep(result.rejected)
+            return result
     except KeyExists as e:
         raise coded(e, KEY_EXISTS) from e
     except Invalid as e:
@@ -198,12 +191,11 @@ def commit(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pa
         plan.staging.remove()
 
 
-def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None, pages: Journal) -> Outcome:
+def _committed(plan: LoadPlan, parts: Sequence[TaskPart], once: tuple[str, int] | None, pages: Journal) -> LoadResult:
     full = [part for part in parts if part.name is not None and part.rows]
-    rejected = [LeftOut(part.partition, *one) for part in parts for one in part.rejected]
+    rejected = [RejectedRow(part.partition, *one) for part in parts for one in part.rejected]
     if len(rejected) > LOAD_REJECTS_MAX:
-        raise problem(
-            Invalid,
+        raise invalid(
             ROWS_REJECTED,
             f"{len(rejected)} rows cannot be loaded, the first of them: {_shown(rejected)}. Nothing was changed",
         )
@@ -212,13 +204,16 @@ def _committed(plan: Plan, parts: Sequence[Staged], once: tuple[str, int] | None
         reasons = {row: reason for of, row, reason in loaded.rejected if of == index}
         keys = _keys(plan.staging, part, set(reasons)) if reasons else {}
         rejected += [
-            LeftOut(part.partition, _place(part, row), keys.get(row), reason) for row, reason in reasons.items()
+            RejectedRow(part.partition, _place(part, row), keys.get(row), reason) for row, reason in reasons.items()
         ]
     rejected.sort(key=lambda one: one[:2])
-    return Outcome(loaded, rejected)
+    return LoadResult(
+        loaded.inserted, loaded.merged, loaded.replaced, loaded.queued, loaded.ignored, loaded.skipped, loaded.cursor,
+        loaded.is_repeated, rejected,
+    )  # fmt: skip
 
 
-def _place(part: Staged, row: int) -> int:
+def _place(part: TaskPart, row: int) -> int:
     """The place of a part's row in what the task was given: those that are in no part stood between."""
     for one in part.rejected:
         if one.row > row:
@@ -227,7 +222,7 @@ def _place(part: Staged, row: int) -> int:
     return row
 
 
-def _keys(staging: Staging, part: Staged, rows: set[int]) -> dict[int, Any]:
+def _keys(staging: LoadStaging, part: TaskPart, rows: set[int]) -> dict[int, Any]:
     """The keys of some rows of a part, as far as it can still be read."""
     if staging.directory is None or part.name is None:
         return {}

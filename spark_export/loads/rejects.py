@@ -13,20 +13,11 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
-from journal.errors import Invalid, StorageError
+from journal.errors import StorageError
 from spark_export.columns.json_codec import json_of
-from spark_export.errors import OPTION_INVALID, STORAGE, problem
-
-
-class LeftOut(NamedTuple):
-    """A row that was not loaded."""
-
-    partition: int
-    row: int
-    key: Any
-    reason: str
+from spark_export.errors import OPTION_INVALID, STORAGE, invalid, problem
+from spark_export.loads.result import RejectedRow
 
 
 class RejectList:
@@ -36,15 +27,13 @@ class RejectList:
         self._path = path
         self._written = f"{path}.{secrets.token_hex(4)}"
         if os.path.isdir(path):
-            raise problem(Invalid, OPTION_INVALID, f"rejects is {path!r}, a directory: give the path of a file")
+            raise invalid(OPTION_INVALID, f"rejects is {path!r}, a directory: give the path of a file")
         try:
             # A key may be half of a surrogate pair: it is written as JSON escapes it.
             self._file = open(self._written, "x", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 - `__exit__` closes it
         except OSError as e:
-            raise problem(
-                Invalid,
-                OPTION_INVALID,
-                f"rejects is {path!r}, which cannot be written: {e.strerror}. Nothing was changed",
+            raise invalid(
+                OPTION_INVALID, f"rejects is {path!r}, which cannot be written: {e.strerror}. Nothing was changed"
             ) from e
 
     def __enter__(self) -> RejectList:
@@ -56,7 +45,7 @@ class RejectList:
         with contextlib.suppress(OSError):
             os.unlink(self._written)
 
-    def keep(self, left_out: Sequence[LeftOut]) -> None:
+    def keep(self, left_out: Sequence[RejectedRow]) -> None:
         """Write it, and give it its name (X1); the load has been made by now."""
         try:
             for one in left_out:

@@ -12,7 +12,7 @@ R3  A field that is null is left out of the data: a table has no other way to sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
@@ -26,14 +26,14 @@ from journal.errors import Invalid
 from journal.loads import encode_columns
 from spark_export.columns.arrow_values import milliseconds, values_of
 from spark_export.columns.json_codec import value_of
-from spark_export.columns.mapping import Columns, FieldColumn
+from spark_export.columns.mapping import ColumnMapping, FieldColumn
 
 Bad = dict[int, str]
 """The rows of a batch that are refused, and why."""
 _NONE = msgpack.packb(None)
 
 
-class Rejected(NamedTuple):
+class RefusedRow(NamedTuple):
     """A row that was refused: its position in what it came from, its key as far as it has one, and the reason."""
 
     row: int
@@ -41,7 +41,7 @@ class Rejected(NamedTuple):
     reason: str
 
 
-class Made(NamedTuple):
+class LoadRows(NamedTuple):
     """What became of a batch: the columns of a load block, in which one value stands for all rows."""
 
     keys: list[Any] | None
@@ -51,9 +51,7 @@ class Made(NamedTuple):
     insertion_date: list[int | None] | None
     expiration: int | list[int]
     owner: str | list[str]
-    positions: Sequence[int]
-    """Where in the batch each of the rows was."""
-    rejected: list[Rejected]
+    rejected: list[RefusedRow]
 
     @property
     def size(self) -> int:
@@ -65,22 +63,21 @@ class Made(NamedTuple):
         return encode_columns(*self[:7])
 
 
-def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> Made:
+def rows_of(batch: pa.RecordBatch, columns: ColumnMapping, due: int | None = None) -> LoadRows:
     """The rows of a batch (R1). `due` is the process date of rows that give none; None: the moment of the load."""
     bad: Bad = {}
-    positions: Sequence[int] = range(batch.num_rows)
     packed = _data(batch, columns, bad)
     keys = _keys(batch, columns, bad)
     dates = [_dates(batch, name, bad) for name in (columns.process_date, columns.insertion_date, columns.expiration)]
-    rejected = [Rejected(row, None if keys is None else keys[row], bad[row]) for row in sorted(bad)]
+    rejected = [RefusedRow(row, None if keys is None else keys[row], bad[row]) for row in sorted(bad)]
     if bad:
-        positions = [index for index in range(batch.num_rows) if index not in bad]
-        batch = batch.take(pa.array(positions, pa.int64()))
-        packed = [packed[index] for index in positions]
-        keys = None if keys is None else [keys[index] for index in positions]
-        dates = [None if column is None else column.take(pa.array(positions, pa.int64())) for column in dates]
+        good = [index for index in range(batch.num_rows) if index not in bad]
+        batch = batch.take(pa.array(good, pa.int64()))
+        packed = [packed[index] for index in good]
+        keys = None if keys is None else [keys[index] for index in good]
+        dates = [None if column is None else column.take(pa.array(good, pa.int64())) for column in dates]
     process_date, insertion_date, expiration = dates
-    return Made(
+    return LoadRows(
         keys,
         packed,
         _priorities(batch, columns),
@@ -88,7 +85,6 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> 
         _listed(insertion_date, None),
         _listed(expiration, 0),
         _owners(batch, columns),
-        positions,
         rejected,
     )
 
@@ -96,7 +92,7 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[Any] | None:
+def _keys(batch: pa.RecordBatch, columns: ColumnMapping, bad: Bad) -> list[Any] | None:
     found = [batch.column(name) for name in (columns.key, columns.key_bytes) if name is not None]
     found = [column for column in found if column.null_count < len(column)]
     if not found:
@@ -112,7 +108,7 @@ def _keys(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[Any] | None
     return keys
 
 
-def _priorities(batch: pa.RecordBatch, columns: Columns) -> int | list[int]:
+def _priorities(batch: pa.RecordBatch, columns: ColumnMapping) -> int | list[int]:
     if columns.priority is None:
         return priorities.DEFAULT
     column = batch.column(columns.priority).cast(pa.int64(), safe=False)
@@ -120,7 +116,7 @@ def _priorities(batch: pa.RecordBatch, columns: Columns) -> int | list[int]:
     return filled
 
 
-def _owners(batch: pa.RecordBatch, columns: Columns) -> str | list[str]:
+def _owners(batch: pa.RecordBatch, columns: ColumnMapping) -> str | list[str]:
     column = None if columns.owner is None else batch.column(columns.owner)
     if column is None or column.null_count == len(column):
         return ""
@@ -156,7 +152,7 @@ def _listed(dates: pa.Array | None, default: int | None) -> Any:
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
-def _data(batch: pa.RecordBatch, columns: Columns, bad: Bad) -> list[bytes]:
+def _data(batch: pa.RecordBatch, columns: ColumnMapping, bad: Bad) -> list[bytes]:
     """The packed data of each row; of one that is refused, whatever its bytes."""
     whole = None if columns.data is None else batch.column(columns.data)
     if whole is None or (columns.fields and whole.null_count == len(whole)):

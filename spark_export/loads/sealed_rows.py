@@ -30,9 +30,9 @@ from journal.engine.loads.crc import SHIFT_MAX, added, field_tables, shifts_for
 from journal.engine.loads.sealed_rows import order_of
 from journal.errors import Invalid
 from spark_export.columns.arrow_values import milliseconds
-from spark_export.columns.mapping import Columns, is_text
+from spark_export.columns.mapping import ColumnMapping, is_text
 from spark_export.columns.msgpack_columns import binary_of, packed_fields
-from spark_export.loads.rows import Rejected, whole_data
+from spark_export.loads.rows import RefusedRow, whole_data
 
 Octets = NDArray[np.uint8]
 Numbers = NDArray[Any]
@@ -52,27 +52,27 @@ class _Unusual(Exception):
     """There is no ready block of this batch (Q1)."""
 
 
-class Ready(NamedTuple):
+class SealedRows(NamedTuple):
     """A batch that is ready; what rows.Made is of others."""
 
     size: int
     encoded: bytes
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RefusedRow, ...] = ()
 
     def block(self) -> bytes:
         """The load block."""
         return self.encoded
 
 
-def ready_of(batch: pa.RecordBatch, columns: Columns, due: int | None = None) -> Ready | None:
+def ready_of(batch: pa.RecordBatch, columns: ColumnMapping, due: int | None = None) -> SealedRows | None:
     """The ready block of a batch, if it has one (Q1). `due` as for rows.rows_of."""
     try:
-        return Ready(batch.num_rows, _encoded(batch, columns, due))
+        return SealedRows(batch.num_rows, _encoded(batch, columns, due))
     except (_Unusual, Invalid, pa.ArrowInvalid):
         return None
 
 
-def _encoded(batch: pa.RecordBatch, columns: Columns, due: int | None) -> bytes:
+def _encoded(batch: pa.RecordBatch, columns: ColumnMapping, due: int | None) -> bytes:
     rows = batch.num_rows
     _check(rows > 0)
     keys, bytes_mark = _keys(batch, columns)
@@ -152,7 +152,7 @@ def _check(is_usual: Any) -> None:
         raise _Unusual
 
 
-def _keys(batch: pa.RecordBatch, columns: Columns) -> tuple[pa.Array, int]:
+def _keys(batch: pa.RecordBatch, columns: ColumnMapping) -> tuple[pa.Array, int]:
     """The keys, as bytes, and the mark of those that are no texts."""
     found = [batch.column(name) for name in (columns.key, columns.key_bytes) if name is not None]
     found = [column for column in found if column.null_count < len(column)]
@@ -197,7 +197,7 @@ def _dates(batch: pa.RecordBatch, name: str | None) -> Numbers | None:
     return dates
 
 
-def _owners(batch: pa.RecordBatch, columns: Columns) -> tuple[list[pa.Array], Numbers]:
+def _owners(batch: pa.RecordBatch, columns: ColumnMapping) -> tuple[list[pa.Array], Numbers]:
     column = None if columns.owner is None else batch.column(columns.owner)
     if column is None or column.null_count == len(column):
         return [], np.zeros(batch.num_rows, np.int64)
@@ -207,7 +207,7 @@ def _owners(batch: pa.RecordBatch, columns: Columns) -> tuple[list[pa.Array], Nu
     return [owners], sizes
 
 
-def _data(batch: pa.RecordBatch, columns: Columns) -> list[pa.Array]:
+def _data(batch: pa.RecordBatch, columns: ColumnMapping) -> list[pa.Array]:
     """Columns that, joined, are the packed data."""
     if columns.data is None:
         if columns.fields:

@@ -31,7 +31,7 @@ from journal.core.values import Loaded
 from journal.errors import JournalError, StorageError
 from journal.loads import PartWriter, SealedPart
 from spark_export.errors import STAGING, STORAGE, STORE_UNREACHABLE, coded, problem
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 from spark_export.options.load import WriteOptions
 from spark_export.stores.open_store import connected, existing, told_all
 from spark_export.stores.process_owner import HOLDER, is_gone, own
@@ -42,7 +42,7 @@ STALE_S = 86_400
 _NAME = re.compile(rf"\.load-[0-9a-f]{{16}}(?:\.({HOLDER}))?(?:\.gone)?")
 
 
-class Part(Protocol):
+class PartSink(Protocol):
     """What a part is written to."""
 
     def write(self, block: bytes) -> Any:
@@ -53,10 +53,10 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Staging:
+class LoadStaging:
     """The place of a load's parts (S3)."""
 
-    place: Place
+    place: JournalPlace
     directory: str | None
     load: str | None
     """The id of the load at the daemon."""
@@ -65,7 +65,7 @@ class Staging:
     """What tasks seal their parts with (journal.loads.SealedPart); None: they do not."""
 
     @contextlib.contextmanager
-    def part(self, name: str) -> Iterator[Part]:
+    def part(self, name: str) -> Iterator[PartSink]:
         """A part to be written; it is whole when the block has ended, and gone when it is left by an error (S2)."""
         try:
             with self._part(name) as part:
@@ -76,7 +76,7 @@ class Staging:
             raise coded(e) from e
 
     @contextlib.contextmanager
-    def _part(self, name: str) -> Iterator[Part]:
+    def _part(self, name: str) -> Iterator[PartSink]:
         if self.directory is not None:
             try:
                 with self._file(name) as writer:
@@ -146,7 +146,7 @@ class Staging:
 
 def begin(
     options: WriteOptions, *, is_made_by_tasks: bool = False, is_sealed: bool = False, holder: str | None = None
-) -> Staging:
+) -> LoadStaging:
     """
     A place for the parts of a new load (S4); a daemon checks all rows, so what it keeps is not sealed.
 
@@ -156,13 +156,13 @@ def begin(
     if place.is_address:
         try:
             with connected(place.path, place) as store:
-                return Staging(place, None, existing(store, place).load_begin().id)
+                return LoadStaging(place, None, existing(store, place).load_begin().id)
         except JournalError as e:
             raise coded(e, STORE_UNREACHABLE) from e
     directory = beside(place.path, options.staging, holder or own())
     if not is_made_by_tasks:
         _make(directory)
-    return Staging(place, directory, None, is_made_by_tasks, secrets.token_bytes(KEY_BYTES) if is_sealed else None)
+    return LoadStaging(place, directory, None, is_made_by_tasks, secrets.token_bytes(KEY_BYTES) if is_sealed else None)
 
 
 def _make(directory: str) -> None:

@@ -19,8 +19,18 @@ from dataclasses import dataclass
 from journal.core.arguments import consumer_name
 from journal.core.log.cursor import Cursor
 from journal.errors import Invalid
-from spark_export.errors import OPTION_MISSING, problem
-from spark_export.options.common import PARTITIONS_MAX, PLACE, Parse, Place, boolean, number, one_of, place_of, taken
+from spark_export.errors import OPTION_MISSING, invalid
+from spark_export.options.common import (
+    PARTITIONS_MAX,
+    PLACE,
+    JournalPlace,
+    Parse,
+    boolean,
+    number,
+    one_of,
+    place_of,
+    taken,
+)
 
 MAX_ROWS = 1_000_000
 """A micro-batch of this size takes some seconds: enough to catch up, and not so much that a failure costs an hour."""
@@ -30,7 +40,7 @@ MAX_ROWS = 1_000_000
 class ChangeOptions:
     """The options of a reader of changes."""
 
-    place: Place
+    place: JournalPlace
     start: Cursor | str = "BEGIN"
     end: Cursor | str = "END"
     consumer: str | None = None
@@ -45,10 +55,8 @@ class ChangeOptions:
         """The options, as Spark passes them on."""
         found = taken(given, CHANGES, "reading the changes of")
         if not found.pop("changes", False):
-            raise problem(
-                Invalid,
-                OPTION_MISSING,
-                "a stream of a journal has its changes, not its entries: say .option('changes', 'true')",
+            raise invalid(
+                OPTION_MISSING, "a stream of a journal has its changes, not its entries: say .option('changes', 'true')"
             )
         place = place_of(found)
         return cls(place=place, **found)

@@ -21,7 +21,8 @@ from journal.core.limits import PRIORITY_MAX
 from journal.core.settings import check_name
 from journal.core.times import date_ms
 from journal.errors import Invalid
-from spark_export.errors import OPTION_INVALID, OPTION_MISSING, OPTION_UNKNOWN, problem
+from spark_export.columns.layout import RowFilter
+from spark_export.errors import OPTION_INVALID, OPTION_MISSING, OPTION_UNKNOWN, invalid
 
 Parse = Callable[[str], Any]
 
@@ -32,7 +33,7 @@ _RANGE = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class JournalPlace:
     """Where a journal is: a store's path or its daemon's address, the journal's name, and the identity of the client."""
 
     path: str
@@ -55,12 +56,8 @@ PLACE: dict[str, Parse] = {"path": str, "journal": check_name, "token": str, "tl
 class ReadOptions:
     """The options of `spark.read.format("journal")`."""
 
-    place: Place
-    status: str | None = None
-    priorities: tuple[int, ...] | None = None
-    since: int | None = None
-    until: int | None = None
-    key_prefix: str | None = None
+    place: JournalPlace
+    rows: RowFilter
     columns: tuple[str, ...] | None = None
     decode: str = "auto"
     partitions: int | None = None
@@ -74,8 +71,9 @@ class ReadOptions:
         place = place_of(found)
         since, until = found.pop("from", None), found.pop("to", None)
         if since is not None and until is not None and since > until:
-            raise problem(Invalid, OPTION_INVALID, f"from ({given['from']}) is after to ({given['to']}): exchange them")
-        return cls(place=place, since=since, until=until, priorities=found.pop("priority", None), **found)
+            raise invalid(OPTION_INVALID, f"from ({given['from']}) is after to ({given['to']}): exchange them")
+        status, priority, prefix = (found.pop(name, None) for name in ("status", "priority", "key_prefix"))
+        return cls(place=place, rows=RowFilter(status, priority, since, until, prefix), **found)
 
 
 def taken(given: Mapping[str, str], known: Mapping[str, Parse], what: str) -> dict[str, Any]:
@@ -87,22 +85,22 @@ def taken(given: Mapping[str, str], known: Mapping[str, Parse], what: str) -> di
         if name is None:
             near = get_close_matches(_bare(word), list(names), n=1)
             hint = f"did you mean {names[near[0]]!r}?" if near else f"the options are {', '.join(known)}"
-            raise problem(Invalid, OPTION_UNKNOWN, f"unknown option {word!r} for {what} a journal: {hint}")
+            raise invalid(OPTION_UNKNOWN, f"unknown option {word!r} for {what} a journal: {hint}")
         try:
             found[name] = known[name](text)
         except Invalid as e:
             if str(e).startswith("[JOURNAL_"):
                 raise
-            raise problem(Invalid, OPTION_INVALID, f"option {name!r}: {e}") from e
+            raise invalid(OPTION_INVALID, f"option {name!r}: {e}") from e
     return found
 
 
-def place_of(found: dict[str, Any]) -> Place:
+def place_of(found: dict[str, Any]) -> JournalPlace:
     """The place among parsed options, taken out of them."""
     for name, example in (("path", ".load('work.journal')"), ("journal", ".option('journal', 'pages')")):
         if not found.get(name):
-            raise problem(Invalid, OPTION_MISSING, f"the option {name!r} is missing: say {example}. It has no default")
-    return Place(**{name: found.pop(name) for name in PLACE if name in found})
+            raise invalid(OPTION_MISSING, f"the option {name!r} is missing: say {example}. It has no default")
+    return JournalPlace(**{name: found.pop(name) for name in PLACE if name in found})
 
 
 def _bare(name: str) -> str:

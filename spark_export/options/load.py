@@ -24,8 +24,8 @@ from journal.core.limits import DATE_MAX, LOAD_NAME_BYTES_MAX
 from journal.core.times import duration_ms
 from journal.errors import Invalid
 from spark_export.columns.mapping import DATA_FORMATS, ROLES
-from spark_export.errors import OPTION_INVALID, OPTION_MISSING, problem
-from spark_export.options.common import PLACE, Parse, Place, number, one_of, place_of, taken
+from spark_export.errors import OPTION_INVALID, OPTION_MISSING, invalid
+from spark_export.options.common import PLACE, JournalPlace, Parse, number, one_of, place_of, taken
 
 CONFLICTS = ("merge", "replace", "skip", "error")
 REJECTS = ("fail", "list")
@@ -38,7 +38,7 @@ OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 class WriteOptions:
     """The options of a load."""
 
-    place: Place
+    place: JournalPlace
     named: Mapping[str, str] = field(default_factory=dict)
     """The columns that were named, by what they are."""
     data_format: str = "auto"
@@ -61,9 +61,7 @@ class WriteOptions:
         place = place_of(found)
         named = {role: found.pop(role) for role in ROLES if role in found}
         if found.get("rejects") is not None and found.get("on_reject", "fail") != "list":
-            raise problem(
-                Invalid, OPTION_INVALID, "rejects is given, but rows are listed with on_reject=list only: add it"
-            )
+            raise invalid(OPTION_INVALID, "rejects is given, but rows are listed with on_reject=list only: add it")
         return cls(place=place, named=named, once=_once(found), **found)
 
 
@@ -71,9 +69,7 @@ def _once(found: dict[str, Any]) -> tuple[str, int] | None:
     name, version = found.pop("txn_app_id", None), found.pop("txn_version", None)
     if (name is None) != (version is None):
         missing = "txn_version" if version is None else "txn_app_id"
-        raise problem(
-            Invalid, OPTION_MISSING, f"the option {missing!r} is missing: txn_app_id and txn_version go together"
-        )
+        raise invalid(OPTION_MISSING, f"the option {missing!r} is missing: txn_app_id and txn_version go together")
     return None if name is None else (name, version)
 
 
@@ -83,15 +79,14 @@ def once_of(once: Any) -> tuple[str, int] | None:
         return None
     is_pair = isinstance(once, (tuple, list)) and len(once) == 2
     if not is_pair or type(once[0]) is not str or type(once[1]) is not int or not 0 <= once[1] <= DATE_MAX:
-        raise problem(
-            Invalid,
+        raise invalid(
             OPTION_INVALID,
             f'once is {once!r}: it must be a name and a number from 0 to {DATE_MAX}, e.g. ("nightly", 7)',
         )
     try:
         return _app(once[0]), once[1]
     except (Invalid, UnicodeEncodeError) as e:
-        raise problem(Invalid, OPTION_INVALID, f"once is {once!r}: {e}") from e
+        raise invalid(OPTION_INVALID, f"once is {once!r}: {e}") from e
 
 
 def _named(text: str) -> str:

@@ -19,17 +19,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from journal.engine.snapshots.reader import Copied
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 
 NAME = "journal-copies.json"
 
 
-def known(directory: str, place: Place) -> list[Copied]:
+def known(directory: str, place: JournalPlace) -> list[Copied]:
     """The last copies of a journal in this directory."""
     return _read(directory).get(_name(place), [])
 
 
-def remember(directory: str, place: Place, copies: Sequence[Copied]) -> None:
+def remember(directory: str, place: JournalPlace, copies: Sequence[Copied]) -> None:
     """These are the last ones now."""
     if not _is_ours(directory):
         return
@@ -41,7 +41,7 @@ def remember(directory: str, place: Place, copies: Sequence[Copied]) -> None:
         os.replace(path, os.path.join(directory, NAME))
 
 
-def _name(place: Place) -> str:
+def _name(place: JournalPlace) -> str:
     return json.dumps([os.path.realpath(place.path), place.journal])
 
 

@@ -28,7 +28,7 @@ from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
 from journal.errors import NotFound
 from spark_export.errors import SNAPSHOT_GONE, problem, told
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 from spark_export.snapshots.copy_cache import known
 from spark_export.stores.open_store import opened_place, place_in
 
@@ -58,7 +58,7 @@ class SharedSnapshot:
 
     name: str
     """For option("snapshot", …): the path of its directory."""
-    place: Place
+    place: JournalPlace
     cursor: Cursor
     """It shows exactly the changes up to here."""
     taken: int
@@ -82,7 +82,7 @@ class SharedSnapshot:
         return total
 
     @classmethod
-    def found(cls, name: str, place: Place) -> SharedSnapshot:
+    def found(cls, name: str, place: JournalPlace) -> SharedSnapshot:
         """One that was taken before, by its name (H2)."""
         try:
             _check_ours(name)
@@ -126,7 +126,7 @@ def snapshot(
 def kept_for(
     held: contextlib.ExitStack,
     store: Store | str | os.PathLike[str],
-    place: Place,
+    place: JournalPlace,
     *,
     partitions: int | None = None,
     part_rows: int = PART_ROWS,
@@ -181,5 +181,5 @@ def _check_ours(name: str) -> None:
         raise problem(
             NotFound,
             SNAPSHOT_GONE,
-            f"{name!r} is no snapshot of ours: it must be a directory that nobody else writes to",
+            f"{name!r} is no snapshot of ours: it must be a directory that no other user writes to",
         )

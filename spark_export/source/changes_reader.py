@@ -23,14 +23,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from journal.api.journal import Journal
 from journal.core.log.cursor import Cursor
-from journal.errors import CursorUnavailable, Invalid
+from journal.errors import CursorUnavailable
 from spark_export.columns.change_batches import batches_of, change_columns
 from spark_export.columns.spark_schema import same_columns, struct_of
-from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, problem, told
+from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, invalid, problem, told
 from spark_export.options.changes import ChangeOptions
-from spark_export.options.common import Place
+from spark_export.options.common import JournalPlace
 from spark_export.stores.open_store import looked_at, opened_to_read, opened_to_write, told_all
 
 if TYPE_CHECKING:
@@ -50,35 +49,23 @@ def changes_schema(given: MutableMapping[str, str]) -> StructType:
         with looked_at(options.place) as pages:
             struct = _struct(options, pages.settings.timeline)
         with opened_to_read(options.place) as pages:
-            latest = newest(pages)
+            latest = pages.durable_cursor  # F2
             given["latest"] = str(latest)
             start = options.start
             if isinstance(start, str):
-                start = oldest(pages) if start == "BEGIN" else latest
+                start = pages.oldest_cursor if start == "BEGIN" else latest
                 given["start"] = str(start)
             if isinstance(options.end, Cursor) and pages.distance(start, options.end) < 0:
-                raise problem(
-                    Invalid,
-                    OPTION_INVALID,
-                    f"end ({options.end}) is before start ({start}): give the earlier one as start",
+                raise invalid(
+                    OPTION_INVALID, f"end ({options.end}) is before start ({start}): give the earlier one as start"
                 )
     return struct
-
-
-def oldest(pages: Journal) -> Cursor:
-    """After which cursor all that is left of the log comes."""
-    return pages.oldest_cursor
-
-
-def newest(pages: Journal) -> Cursor:
-    """The last change that is durable (F2)."""
-    return pages.durable_cursor
 
 
 class ChangesPart(InputPartition):
     """What one task reads: the changes after one cursor up to another."""
 
-    def __init__(self, place: Place, after: str, until: str) -> None:
+    def __init__(self, place: JournalPlace, after: str, until: str) -> None:
         super().__init__((after, until))
         self.place = place
         self.after = after
@@ -94,8 +81,7 @@ class _Changes:
             with looked_at(self._options.place) as pages:
                 own = _struct(self._options, pages.settings.timeline)
         if not same_columns(schema, own):
-            raise problem(
-                Invalid,
+            raise invalid(
                 SCHEMA_GIVEN,
                 f"the schema is not that of a journal's changes: leave .schema(…) out. Given: {schema.simpleString()}; ours: "
                 f"{own.simpleString()}",
@@ -117,7 +103,8 @@ class _Changes:
             bounds.append(until)
         return [ChangesPart(told_all(place), str(a), str(b)) for a, b in pairwise(bounds)]
 
-    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a task."""
         if not isinstance(partition, ChangesPart):
             return  # Spark's stand-in for an empty list of parts
         arrow = to_arrow_schema(self._schema, timezone="UTC")
@@ -144,10 +131,6 @@ class ChangesReader(_Changes, DataSourceReader):
         assert until is not None, "and this one"
         return self._parts(start, until)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task."""
-        return self._read(partition)
-
 
 class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The changes, batch after batch. One object on the driver for each run of a query, so it may keep state."""
@@ -155,9 +138,7 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         super().__init__(given, schema)
         if self._options.end != "END":
-            raise problem(
-                Invalid, OPTION_INVALID, "end is for a batch read: a stream ends with trigger(availableNow=True)"
-            )
+            raise invalid(OPTION_INVALID, "end is for a batch read: a stream ends with trigger(availableNow=True)")
         self._target: Cursor | None = None
         self._is_held = False
 
@@ -177,7 +158,7 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
         after = _cursor(start)
         self._hold(after)
         with told(), opened_to_read(self._options.place) as pages:
-            until = newest(pages) if self._target is None else self._target
+            until = pages.durable_cursor if self._target is None else self._target
             there = pages.distance(after, until)
             if there <= 0:
                 return start
@@ -188,20 +169,16 @@ class ChangesStream(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNo
     def reportLatestOffset(self) -> Offset:
         """The newest cursor there is to read, for the progress reports of the query."""
         with told(), opened_to_read(self._options.place) as pages:
-            return _offset(newest(pages))
+            return _offset(pages.durable_cursor)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query ends with what is there now."""
         with told(), opened_to_read(self._options.place) as pages:
-            self._target = newest(pages)
+            self._target = pages.durable_cursor
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """On the driver."""
         return self._parts(_cursor(start), _cursor(end))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task."""
-        return self._read(partition)
 
     def commit(self, end: Offset) -> None:
         """What is up to here will not be asked for again (F4)."""

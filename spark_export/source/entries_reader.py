@@ -23,17 +23,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from journal.core.schema.schema import Schema
-from journal.engine.snapshots.snapshot import SnapshotPart
-from journal.errors import Invalid, NotFound
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
+from journal.errors import NotFound
 from spark_export.columns.layout import Column, layout
 from spark_export.columns.spark_schema import chosen, same_columns, struct_of
-from spark_export.errors import (
-    OPTION_INVALID,
-    SCHEMA_GIVEN,
-    SNAPSHOT_NOT_VISIBLE,
-    problem,
-    told,
-)
+from spark_export.errors import OPTION_INVALID, SCHEMA_GIVEN, SNAPSHOT_NOT_VISIBLE, invalid, problem, told
 from spark_export.options.common import ReadOptions
 from spark_export.snapshots import copy_cache
 from spark_export.snapshots.shared import Counter, SharedSnapshot, parts_number
@@ -46,10 +40,10 @@ if TYPE_CHECKING:
 def entries_schema(given: Mapping[str, str]) -> StructType:
     """The columns of the entries, with their meaning."""
     with told():
-        return Plan.of(ReadOptions.parse(given)).struct
+        return ReadPlan.of(ReadOptions.parse(given)).struct
 
 
-class Plan:
+class ReadPlan:
     """What is read: the options, the journal's schema, the columns that are wanted."""
 
     def __init__(self, options: ReadOptions, schema: Schema | None, timeline: str) -> None:
@@ -57,8 +51,7 @@ class Plan:
         self.schema = schema
         self.timeline = timeline
         if options.decode == "fields" and schema is None:
-            raise problem(
-                Invalid,
+            raise invalid(
                 OPTION_INVALID,
                 f"decode is fields, but the journal {options.place.journal!r} has no schema: use json or msgpack",
             )
@@ -66,7 +59,7 @@ class Plan:
         self.struct: StructType = struct_of(self.columns, timeline)
 
     @classmethod
-    def of(cls, options: ReadOptions) -> Plan:
+    def of(cls, options: ReadOptions) -> ReadPlan:
         """What is read with these options, of the journal as it is now."""
         if options.snapshot is not None:
             shared = SharedSnapshot.found(options.snapshot, options.place)
@@ -75,7 +68,7 @@ class Plan:
             return cls(options, pages.schema, pages.settings.timeline)
 
 
-class Part(InputPartition):
+class EntriesPart(InputPartition):
     """What one task reads."""
 
     def __init__(self, part: Any, taken: int, counter: Counter | None = None) -> None:
@@ -89,10 +82,9 @@ class EntriesReader(DataSourceReader):
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         with told():
-            self._plan = Plan.of(ReadOptions.parse(given))
+            self._plan = ReadPlan.of(ReadOptions.parse(given))
         if not same_columns(schema, self._plan.struct):
-            raise problem(
-                Invalid,
+            raise invalid(
                 SCHEMA_GIVEN,
                 "the schema is not the journal's own: leave .schema(…) out, and choose with option('columns', …); if the journal's "
                 f"schema was changed just now, load() again. Given: {schema.simpleString()}; the journal's: "
@@ -106,38 +98,32 @@ class EntriesReader(DataSourceReader):
         with told():
             if options.snapshot is not None:
                 shared = SharedSnapshot.found(options.snapshot, options.place)
-                return [Part(part, shared.taken, shared.counter(n)) for n, part in enumerate(shared.parts)]
+                return [EntriesPart(part, shared.taken, shared.counter(n)) for n, part in enumerate(shared.parts)]
             top = SparkFiles.getRootDirectory()
             with opened_to_read(options.place) as pages:
                 shot = pages.snapshot(directory=top, known=copy_cache.known(top, options.place))  # R5
                 parts = shot.parts(
                     parts_number(options.partitions, shot.size),
-                    since=options.since,
-                    until=options.until,
-                    priorities=options.priorities,
+                    since=options.rows.since,
+                    until=options.rows.until,
+                    priorities=options.rows.priorities,
                 )
-            if isinstance(parts[0], SnapshotPart):
+            if isinstance(parts[0], EngineSnapshotPart):
                 copy_cache.remember(top, options.place, parts[0].copies)
-            return [Part(part, shot.taken) for part in parts]
+            return [EntriesPart(part, shot.taken) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part, in a task."""
-        if not isinstance(partition, Part):
+        if not isinstance(partition, EntriesPart):
             return  # Spark's stand-in for an empty list of parts
         from spark_export.columns.entry_arrays import of_part
-        from spark_export.columns.entry_batches import Rows, Shaper
+        from spark_export.columns.entry_batches import BatchShaper
 
         options, plan = self._plan.options, self._plan
-        rows = Rows(
-            taken=partition.taken,
-            status=options.status,
-            priorities=options.priorities,
-            since=options.since,
-            until=options.until,
-            key_prefix=options.key_prefix,
-        )
         arrow = to_arrow_schema(self._struct, timezone="UTC")
-        shaper = Shaper(arrow, plan.columns, rows, data=plan.schema, decode=options.decode)
+        shaper = BatchShaper(
+            arrow, plan.columns, options.rows, partition.taken, data=plan.schema, decode=options.decode
+        )
         with told():
             try:
                 for entries in of_part(trusting(partition.value, options.place)):

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from journal.errors import Invalid
-from spark_export.errors import MODE, problem
-from spark_export.loads.plan import Staged, arrow_schema, commit, planned, stage
+from spark_export.errors import MODE, invalid
+from spark_export.loads.plan import TaskPart, arrow_schema, commit, planned, stage
 from spark_export.options.load import WriteOptions
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class LoadMessage(WriterCommitMessage):
     """The message of a task to the driver."""
 
-    staged: Staged
+    staged: TaskPart
 
 
 class LoadWriter(DataSourceArrowWriter):
@@ -40,17 +39,16 @@ class LoadWriter(DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise problem(
-                Invalid,
+            raise invalid(
                 MODE,
                 "mode('overwrite') would drop work that waits: use mode('append'), with on_conflict=replace for keys that are there. "
                 "To begin anew, drop the journal (`journal drop`)",
             )  # W1
         self._plan = planned(WriteOptions.parse(given), arrow_schema(schema))
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> LoadMessage:
         """In a task: its rows, as a part."""
-        return Written(stage(iterator, self._plan, partition_of_task()))
+        return LoadMessage(stage(iterator, self._plan, partition_of_task()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: all parts, as one change; or handed over to the process that makes it."""
@@ -66,9 +64,9 @@ class LoadWriter(DataSourceArrowWriter):
         self._plan.staging.remove()
 
 
-def staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+def staged_in(messages: Sequence[WriterCommitMessage | None]) -> list[TaskPart]:
     """What the tasks have done; one that failed has no message (W2)."""
-    return [message.staged for message in messages if isinstance(message, Written)]
+    return [message.staged for message in messages if isinstance(message, LoadMessage)]
 
 
 def partition_of_task() -> int:

@@ -69,6 +69,6 @@ class JournalSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Each batch once."""
-        from spark_export.source.stream_sink import BatchWriter
+        from spark_export.source.stream_sink import StreamSink
 
-        return BatchWriter(self.options, schema, overwrite)
+        return StreamSink(self.options, schema, overwrite)

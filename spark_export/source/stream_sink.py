@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from journal.errors import Invalid
-from spark_export.errors import MODE, problem
-from spark_export.loads.plan import Plan, arrow_schema, commit, planned, stage
+from spark_export.errors import MODE, invalid
+from spark_export.loads.plan import LoadPlan, arrow_schema, commit, planned, stage
 from spark_export.options.load import WriteOptions
-from spark_export.source.load_writer import Written, partition_of_task
+from spark_export.source.load_writer import LoadMessage, partition_of_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,26 +30,25 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class BatchWritten(Written):
+class BatchMessage(LoadMessage):
     """The message of a task to the driver, with all that the commit needs (E3)."""
 
-    plan: Plan
+    plan: LoadPlan
     query: str
 
 
-class BatchWriter(DataSourceStreamArrowWriter):
+class StreamSink(DataSourceStreamArrowWriter):
     """The sink of a stream."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise problem(
-                Invalid,
+            raise invalid(
                 MODE,
                 "outputMode('complete') would drop work that waits: use append, or update with on_conflict=replace",
             )
         self._options = WriteOptions.parse(given, is_stream=True)
         self._table = arrow_schema(schema)
-        self._plan: Plan | None = None
+        self._plan: LoadPlan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         self._plan = self._plan or planned(self._options, self._table, is_stream=True)  # E3
@@ -62,17 +60,17 @@ class BatchWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
         assert query is not None, "Spark runs a sink's tasks within a query"
-        return BatchWritten(stage(iterator, self._plan, partition_of_task()), self._plan, query)
+        return BatchMessage(stage(iterator, self._plan, partition_of_task()), self._plan, query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver: all parts, as one change, once (E1)."""
-        found = [message for message in messages if isinstance(message, BatchWritten)]
+        found = [message for message in messages if isinstance(message, BatchMessage)]
         if found:
             commit(found[0].plan, [message.staged for message in found], (found[0].query, batchId))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver: the parts go, what was committed stays (E2)."""
         for message in messages:
-            if isinstance(message, BatchWritten):
+            if isinstance(message, BatchMessage):
                 message.plan.staging.remove()
                 break

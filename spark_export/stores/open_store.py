@@ -29,18 +29,18 @@ from journal.errors import AccessDenied, ConnectionLost, NotFound, StoreLocked
 from journal.net.client.snapshot import RemoteSnapshotPart
 from journal.net.tls import client_context
 from spark_export.errors import NOT_FOUND, STORE_LOCKED, STORE_NOT_FOUND, STORE_UNREACHABLE, coded, problem
-from spark_export.options.common import PLACE, Place, place_of, taken
+from spark_export.options.common import PLACE, JournalPlace, place_of, taken
 
 
 @contextlib.contextmanager
-def opened_to_read(place: Place) -> Iterator[Journal]:
+def opened_to_read(place: JournalPlace) -> Iterator[Journal]:
     """The journal, from the newest state that can be had."""
     with contextlib.ExitStack() as held:
         whole = None if place.is_address else _whole(place, held)
         yield existing(held.enter_context(_opened(place, is_look_enough=True)), place) if whole is None else whole
 
 
-def _whole(place: Place, held: contextlib.ExitStack) -> Journal | None:
+def _whole(place: JournalPlace, held: contextlib.ExitStack) -> Journal | None:
     """A look at a journal that was closed cleanly: to open it would read all of it twice, to check it and to close it."""
     with contextlib.ExitStack() as looking:
         try:
@@ -54,14 +54,14 @@ def _whole(place: Place, held: contextlib.ExitStack) -> Journal | None:
 
 
 @contextlib.contextmanager
-def opened_to_write(place: Place) -> Iterator[Journal]:
+def opened_to_write(place: JournalPlace) -> Iterator[Journal]:
     """The journal, to change it."""
     with _opened(place, is_look_enough=False) as store:
         yield existing(store, place)
 
 
 @contextlib.contextmanager
-def looked_at(place: Place) -> Iterator[Journal]:
+def looked_at(place: JournalPlace) -> Iterator[Journal]:
     """The journal, for its settings and its schema: the catalog is enough, so the store is not locked for it."""
     if place.is_address:
         with connected(place.path, place) as store:
@@ -72,7 +72,7 @@ def looked_at(place: Place) -> Iterator[Journal]:
             yield existing(look, place)
 
 
-def existing(store: Store, place: Place) -> Journal:
+def existing(store: Store, place: JournalPlace) -> Journal:
     """A journal that must be there (T2)."""
     names = store.journals()
     if place.journal not in names:
@@ -84,7 +84,7 @@ def existing(store: Store, place: Place) -> Journal:
     return store.journal(place.journal)
 
 
-def connected(address: str, place: Place) -> Store:
+def connected(address: str, place: JournalPlace) -> Store:
     """Connect to a daemon with the identity of the options or of the environment."""
     try:
         return connect_to(address, token=place.token, tls_ca=place.tls_ca)
@@ -92,7 +92,7 @@ def connected(address: str, place: Place) -> Store:
         raise coded(e, STORE_UNREACHABLE) from e
 
 
-def told_all(place: Place) -> Place:
+def told_all(place: JournalPlace) -> JournalPlace:
     """The same place for tasks, which may run where the driver's environment is not: with the token that is there."""
     token = place.token or os.environ.get("JOURNAL_TOKEN")
     return replace(place, token=token) if place.is_address and token else place
@@ -110,7 +110,7 @@ def check_is_store(path: str) -> None:
 
 def place_in(
     store: Store | str | os.PathLike[str], name: str, *, token: str | None = None, tls_ca: str | None = None
-) -> Place:
+) -> JournalPlace:
     """The place of a journal in a store that is open, or named."""
     found = {"journal": name, "token": token, "tls_ca": tls_ca, "path": _path_of(store)}
     return place_of(taken({word: text for word, text in found.items() if text is not None}, PLACE, "finding"))
@@ -121,7 +121,9 @@ def _path_of(store: Store | str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def opened_place(store: Store | str | os.PathLike[str], place: Place, *, is_written: bool = False) -> Iterator[Journal]:
+def opened_place(
+    store: Store | str | os.PathLike[str], place: JournalPlace, *, is_written: bool = False
+) -> Iterator[Journal]:
     """The journal, of a store that is open and stays so, or of one that is opened for the time of the block, to read or to write."""
     if isinstance(store, Store):
         yield existing(store, place)
@@ -130,7 +132,7 @@ def opened_place(store: Store | str | os.PathLike[str], place: Place, *, is_writ
             yield pages
 
 
-def trusting(part: Any, place: Place) -> Any:
+def trusting(part: Any, place: JournalPlace) -> Any:
     """A part of a snapshot, to be read in another process than it was made in: the trusted authorities are not sent along with it."""
     if isinstance(part, RemoteSnapshotPart) and part.address.startswith("tls:") and place.tls_ca is not None:
         return replace(part, tls=client_context(ca=Path(place.tls_ca)))
@@ -138,7 +140,7 @@ def trusting(part: Any, place: Place) -> Any:
 
 
 @contextlib.contextmanager
-def _opened(place: Place, *, is_look_enough: bool) -> Iterator[Store]:
+def _opened(place: JournalPlace, *, is_look_enough: bool) -> Iterator[Store]:
     if place.is_address:
         with connected(place.path, place) as remote:
             yield remote
@@ -150,7 +152,7 @@ def _opened(place: Place, *, is_look_enough: bool) -> Iterator[Store]:
         yield store
 
 
-def _owned_or_asked(place: Place, held: contextlib.ExitStack, is_look_enough: bool) -> Store:
+def _owned_or_asked(place: JournalPlace, held: contextlib.ExitStack, is_look_enough: bool) -> Store:
     held.enter_context(_turn(place.path))
     try:
         return journal.open(place.path)

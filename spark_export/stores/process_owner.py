@@ -1,5 +1,5 @@
 """
-Whose a directory is, written into its name: so what a killed process has left goes at once, and what is in use stays.
+The owner of a directory, written into its name: what a killed process has left is removed at once, and what is in use stays.
 
     <machine>-<pid>-<start>
 

@@ -37,9 +37,10 @@ def work(store: journal.Store) -> list[str | bytes]:
     producer = journal.Producer(pages, group="shop")
     producer.publish({"n": 1})
     with journal.Consumer(pages, name="backend-1") as consumer:
-        for taken in consumer:
-            taken.done()
-            break
+        consumer.subscribe()
+        taken = consumer.take_nowait()
+        assert taken is not None
+        taken.done()
     return found
 
 

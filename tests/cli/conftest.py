@@ -52,7 +52,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with three entries, nobody's: "a" is next, "b" is later, b"\\xff" has bytes."""
+    """A store with three entries, without an owner: "a" is next, "b" is later, b"\\xff" has bytes."""
     with journal.open(tmp_path / "s") as opened:
         pages = opened.journal("pages")
         pages.put("a", {"uri": "/a"}, priority=10)

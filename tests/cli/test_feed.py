@@ -16,7 +16,7 @@ A, B, C = (str(Cursor(1, n)) for n in range(3))
 
 @pytest.fixture
 def followed(path: Path) -> Path:
-    """A store whose three changes nobody has acknowledged: "audit" is new, "mirror" has not begun its copy."""
+    """A store whose three changes are not acknowledged: "audit" is new, "mirror" has not begun its copy."""
     with journal.open(path) as opened:
         pages = opened.journal("pages")
         pages.feed(consumer="audit").close()
@@ -43,7 +43,7 @@ def test_consumers_are_listed(run: Run, followed: Path) -> None:
 
 
 def test_none_are_listed(run: Run, path: Path) -> None:
-    """A journal that nobody follows."""
+    """A journal without followers."""
     assert run("feed", "list", path, "pages") == (0, "", "")
 
 

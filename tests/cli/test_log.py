@@ -44,7 +44,7 @@ def bare(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def worked(tmp_path: Path) -> Path:
-    """A store in which nearly everything happened once, nobody's."""
+    """A store in which nearly everything happened once, without an owner."""
     clock = ManualClock(START)
     with journal.open(tmp_path / "w", clock=clock) as opened:
         pages = opened.journal("pages")
@@ -194,7 +194,7 @@ def test_wrong_places_are_exit_code_two(run: Run, worked: Path, words: tuple[str
     assert reason in ran.err
 
 
-# --- nothing is changed, nobody is disturbed --------------------------------------------------------------------------
+# --- nothing is changed, no owner is disturbed --------------------------------------------------------------------------
 
 
 def test_show_works_beside_the_owner(run: Run, path: Path) -> None:

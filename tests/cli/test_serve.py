@@ -116,7 +116,7 @@ def test_a_port_that_is_taken(run: Run, path: Path) -> None:
 
 
 def test_a_failure_as_a_line_of_the_log(run: Run, path: Path) -> None:
-    """Who reads objects from standard error gets an object."""
+    """A reader of objects on standard error gets an object."""
     ran = run("serve", path, "--tcp", "0.0.0.0:0", "--log-format", "json")
     line = json.loads(ran.err)
     assert ran.code == 2 and line["event"] == "failed" and "not loopback" in line["error"]
@@ -235,7 +235,7 @@ def test_what_a_killed_daemon_left_is_replaced(path: Path) -> None:
 
 
 def test_tokens_are_read_again(path: Path, tmp_path: Path) -> None:
-    """Who is new comes in; who is gone is put out; a broken file changes nothing."""
+    """A new identity comes in; one that is gone is put out; a broken file changes nothing."""
     file = tmp_path / "tokens"
     old = token(file, "old", "admin")
     with serving(path, "--tcp", "127.0.0.1:0", "--tokens", file) as daemon:
@@ -259,7 +259,7 @@ def test_tokens_are_read_again(path: Path, tmp_path: Path) -> None:
 
 
 def test_tokens_beside_trusted_loopback_are_refused(path: Path) -> None:
-    """They would keep nobody out: a reload says so and changes nothing; without them it says who is let in."""
+    """They would keep no client out: a reload says so and changes nothing; without them it says which clients are let in."""
     options = "--tcp", "127.0.0.1:0", "--trust-loopback"
     with serving(path, *options) as daemon:
         reload(daemon.process.pid, daemon._log)
@@ -293,7 +293,7 @@ def test_tokens_of_the_store(path: Path) -> None:
 
 
 def test_tls(path: Path, files: Path) -> None:
-    """On every interface; who speaks no TLS, or does not know the authority, gets nowhere."""
+    """On every interface; a client without TLS, or without the authority, gets nowhere."""
     token(files / "tokens", "backend", "admin")
     with serving(
         path, "--tcp", "0.0.0.0:0", "--tokens", files / "tokens", "--tls-cert", files / "daemon.pem", "--tls-key",
@@ -346,7 +346,7 @@ def test_durability(path: Path, durability: str) -> None:
 
 
 def test_connections_are_limited(path: Path) -> None:
-    """Who comes when it is full is refused, and those who are there go on."""
+    """A client that comes when it is full is refused, and those that are there go on."""
     with serving(path, "--connections-max", "1"), journal.connect(path) as store:
         with pytest.raises(journal.JournalError):
             journal.connect(path, timeout="5s", backoff=AT_ONCE)

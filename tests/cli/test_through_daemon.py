@@ -1,4 +1,4 @@
-"""Every command on a store that nobody owns, and on one that a daemon serves: the same words, the same answers."""
+"""Every command on a store without an owner, and on one that a daemon serves: the same words, the same answers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ELSEWHERE = {"serve", "tokens", "backup", "restore"}
 VOLATILE = {
     "token", "consumer", "pid", "path", "opening", "now", "clock_steps", "drift", "bytes", "held_bytes", "journals", "merged",
 }  # fmt: skip
-"""What differs from one opening to the next, or with who asks; the counters of `stat` are told by other tests."""
+"""What differs from one opening to the next, or with the caller; the counters of `stat` are told by other tests."""
 
 
 def make(path: Path) -> None:
@@ -171,7 +171,7 @@ def words(line: str, *places: object) -> str:
 def test_a_command_works_both_ways(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: str, how: str, form: str
 ) -> None:
-    """Output and exit code are the same, whoever owns the store."""
+    """Output and exit code are the same, with any owner of the store."""
     answers = []
     for place in ("alone", how):
         make(tmp_path / place)
@@ -195,7 +195,7 @@ def test_every_command_is_in_a_story() -> None:
         assert any(word == command.name for word, _ in told), command.name
 
 
-# --- who owns a store, and does not answer ----------------------------------------------------------------------------
+# --- owners that do not answer ----------------------------------------------------------------------------
 
 CHANGES = ["put S pages x", "claim S pages", "done S pages 5", "rotate S pages", "flags S --lower"]
 LOOKS = ["peek S pages a", "ls S", "stat S", "flags S", "check S", "generations S pages", "feed list S pages"]
@@ -230,7 +230,7 @@ with journal.open(sys.argv[1]) as store:
 
 @contextmanager
 def in_another_process(path: Path) -> Iterator[int]:
-    """The pid of a process that owns a store and serves nobody."""
+    """The pid of a process that owns a store and does not serve it."""
     owner = subprocess.Popen([sys.executable, "-c", OWN, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert owner.stdin is not None and owner.stdout is not None
     assert owner.stdout.readline() == b"open\n"
@@ -241,7 +241,7 @@ def in_another_process(path: Path) -> Iterator[int]:
 
 
 def test_a_daemon_that_has_stopped_listening(run: Run, tmp_path: Path) -> None:
-    """Its store is open in another process still: it says so, and nobody waits."""
+    """Its store is open in another process still: it says so, and no command waits."""
     path = tmp_path / "s"
     make(path)
     with journal.open(path) as store:

@@ -31,7 +31,7 @@ def test_a_new_key_is_inserted() -> None:
     """Nothing stored: the row as it was asked for."""
     outcome, now, effect = lifecycle.put(Found(SLOT, None), NEW, PLAIN)
     assert (outcome, now) == ("inserted", NEW)
-    assert isinstance(effect, fx.Put)
+    assert isinstance(effect, fx.PutEffect)
     assert decode_entry(effect.primary, effect.value) == NEW
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from journal.core.rights import (
     RIGHTS,
     Action,
-    Role,
+    Relation,
     Status,
     allowed,
     check,
@@ -48,7 +48,7 @@ CELLS = [pytest.param(*cell, refusal, id="-".join(cell).replace(" ", "_")) for c
 @pytest.mark.parametrize(("role", "action", "status", "refusal"), CELLS)
 def test_every_cell(role: str, action: str, status: str, refusal: type[Refused] | None) -> None:
     """Allowed, or refused with the error that says why; the message names all that count."""
-    cell = Role(role), Action(action), Status(status)
+    cell = Relation(role), Action(action), Status(status)
     assert RIGHTS[cell] is refusal
     if refusal is None:
         check(*cell, "k")
@@ -68,12 +68,12 @@ def test_there_are_no_other_cells() -> None:
 
 def test_the_rules_of_the_table() -> None:
     """Nobody but the two that are named may do anything; a contract is not broken; nobody may do everything."""
-    for role in (Role.OTHER_PRODUCER, Role.OTHER_CONSUMER):
+    for role in (Relation.OTHER_PRODUCER, Relation.OTHER_CONSUMER):
         assert [allowed(role, status) for status in Status] == [[], [], []]
-    assert allowed(Role.OWNER, Status.PROCESSING) == [Action.READ]
-    assert allowed(Role.HOLDER, Status.PROCESSING) == [Action.READ, Action.EXTEND, Action.RELEASE, Action.DONE]
+    assert allowed(Relation.OWNER, Status.PROCESSING) == [Action.READ]
+    assert allowed(Relation.HOLDER, Status.PROCESSING) == [Action.READ, Action.EXTEND, Action.RELEASE, Action.DONE]
     for status in Status:
-        both = set(allowed(Role.OWNER, status)) & set(allowed(Role.HOLDER, status))
+        both = set(allowed(Relation.OWNER, status)) & set(allowed(Relation.HOLDER, status))
         assert both <= {Action.READ}, "owner and holder never may change the same entry at once"
 
 
@@ -101,13 +101,13 @@ def test_no_moment_belongs_to_two_or_to_nobody(process_date: int, deadline: int 
 
 def test_the_role_of_a_producer() -> None:
     """Its group decides; without an owner everybody is the owner."""
-    assert producer_role("billing", "billing") is Role.OWNER
-    assert producer_role("billing", "mail") is producer_role("billing", None) is Role.OTHER_PRODUCER
-    assert producer_role(None, "mail") is producer_role(None, None) is producer_role("", "mail") is Role.OWNER
+    assert producer_role("billing", "billing") is Relation.OWNER
+    assert producer_role("billing", "mail") is producer_role("billing", None) is Relation.OTHER_PRODUCER
+    assert producer_role(None, "mail") is producer_role(None, None) is producer_role("", "mail") is Relation.OWNER
 
 
 def test_the_role_of_a_consumer() -> None:
     """Its token decides, not its name."""
-    assert consumer_role(7, 7) is Role.HOLDER
-    assert consumer_role(7, 6) is consumer_role(7, None) is consumer_role(None, None) is Role.OTHER_CONSUMER
-    assert consumer_role(None, 7) is Role.OTHER_CONSUMER
+    assert consumer_role(7, 7) is Relation.HOLDER
+    assert consumer_role(7, 6) is consumer_role(7, None) is consumer_role(None, None) is Relation.OTHER_CONSUMER
+    assert consumer_role(None, 7) is Relation.OTHER_CONSUMER

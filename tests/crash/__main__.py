@@ -10,6 +10,7 @@ import argparse
 import sys
 
 from tests.crash import damage, faults, interrupt, kill, mutants, power, soak
+from tests.crash.campaign import quiet
 
 CAMPAIGNS = {
     "kill": (kill, "kill -9 a working child at random and at named points, reopen, compare"),
@@ -35,6 +36,7 @@ def main() -> int:
         module.add_arguments(command)
         command.set_defaults(main=module.main)
     given = parser.parse_args()
+    quiet()
     return int(given.main(given))
 
 

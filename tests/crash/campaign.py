@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -28,6 +29,11 @@ class Violation:
 
     def __str__(self) -> str:
         return f"VIOLATION: {self.what}\n  reproduce: {self.reproduce}"
+
+
+def quiet() -> None:
+    """For the process of a campaign, not for one that imports its modules: recoveries report every torn tail, thousands of them."""
+    logging.getLogger("journal").setLevel(logging.CRITICAL)
 
 
 class Progress:

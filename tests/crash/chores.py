@@ -113,7 +113,7 @@ def run(given: argparse.Namespace) -> None:
         marks.write(Mark(0, "open", "unknown", f"{type(error).__name__}: {error}"))
         os._exit(0)
     if given.spare == "keeper":
-        chores.store._backend._keeper.call(lambda: spare(nobody, SPARED))
+        chores.store._backend.keeper.call(lambda: spare(nobody, SPARED))
     marks.write(Mark(given.resume, "open", "done", dump=chores.shown()))
     for number, step in enumerate(chores.steps(), start=1):
         if number <= given.resume:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import journal
-from journal.engine.log.reader import Place, Reader
+from journal.engine.log.reader import Reader, RecordPlace
 from tests.crash.campaign import PROJECT, Progress, Violation, child_command, child_environment, keep, reference
 from tests.crash.dump import difference, digest, dump
 from tests.crash.marks import Mark
@@ -148,7 +148,7 @@ def wipes_the_end(damage: Damage, store: Path) -> bool:
     path = store / damage.file
     last = 0
     first = int(path.stem)
-    for place, _, _ in Reader(path.parent, NAME.encode(), Place(first, first, 0)):
+    for place, _, _ in Reader(path.parent, NAME.encode(), RecordPlace(first, first, 0)):
         if place.segment != first:
             return False
         last = place.position

@@ -7,7 +7,7 @@ among what it offers. A write through an O_DSYNC handle makes its own pages dura
 
 from __future__ import annotations
 
-import os.path
+import os
 from collections.abc import Callable
 
 from tests.crash import events as ev
@@ -74,6 +74,26 @@ class Disk:
                 self._rename(event)
                 return True
         return False
+
+    def unlike(self) -> str | None:
+        """Where the files below the root are not as the program sees them here; LMDB's lock files are not followed."""
+        return self._unlike(self.ROOT, self.root)
+
+    def _unlike(self, directory: Node, path: str) -> str | None:
+        names = {name: node for name, node in self.names.seen[directory].items() if not name.endswith("-lock")}
+        if names.keys() != (there := {name for name in os.listdir(path) if not name.endswith("-lock")}):
+            return f"{path}: {sorted(names)} followed, {sorted(there)} there"
+        for name, node in names.items():
+            below = f"{path}/{name}"
+            if node not in self.files:
+                found = self._unlike(node, below)
+            else:
+                with open(below, "rb") as file:
+                    at = self.files[node].differs(file.read())
+                found = None if at is None else f"{below}: not as followed, from byte {at} on"
+            if found is not None:
+                return found
+        return None
 
     # -- names -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ What a traced program asked of the kernel, as far as a disk can tell.
 The events of one recording form a list in the order in which they happened. A write is *pending* from its `WriteBegun` on (the kernel
 may put any part of it on the disk from then), and a sync has done its work only at its `SyncEnded`, for the writes that had ended before
 its `SyncBegun`. Calls that failed have no event, since they changed nothing; but a sync that failed may have lost what it covered. A call
-cut short by the end of the program has begun and never ends.
+cut short by the end of the program has begun and never ends, unless the system goes on without the program (trace T4).
 
 A handle is an open file description: `dup` keeps it, opening the same path twice gives two.
 """

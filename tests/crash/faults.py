@@ -9,6 +9,7 @@ a while, as a full disk does), and a pwrite takes only half of its bytes.
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -110,13 +111,14 @@ def check(shape: Shape, place: Path) -> str | None:
     if problem := Shadow(place / "shadow", shape).follow(marks):
         return problem
     expected = marks[-1].dump
-    with reopened(place / "store", shape, START_MS + 3_600_000) as (store, pages):
+    shutil.copytree(place / "store", place / "reopened")  # what the run left is evidence
+    with reopened(place / "reopened", shape, START_MS + 3_600_000) as (store, pages):
         found = dump(pages, is_token_shown=False)
         if found != expected:
             return f"a reopen without faults shows something else:\n{difference(expected, found)}"
         if problems := store.check():
             return f"check() after it: {problems[:3]}"
-    return verify(place / "store")
+    return verify(place / "reopened")
 
 
 def one_run(fault: Fault, k: int, shape: Shape, place: Path) -> tuple[bool, str | None]:

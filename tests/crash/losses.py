@@ -8,6 +8,7 @@ done with a second process, which opens the store without a reboot in between: i
 
 L1  What is found is the state after the last answered step, or after the one that was under way.
 L2  What the process left in the operating system opens, too, and is such a state: a kill comes instead of the power cut.
+L3  When a process has ended, the model shows the files that are there: calls that its end has cut short are looked up (trace T4).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Loss:
         )  # fmt: skip
         if done.returncode != 0:
             return [], f"the program ended with {done.returncode}: {done.stderr[-2500:]}"
-        return parse(read_lines(trace), root=str(root), cwd=str(PROJECT), marks=str(marks)), None
+        return parse(read_lines(trace), root=str(root), cwd=str(PROJECT), marks=str(marks), is_left=True), None
 
 
 def prepare(image: Path, *, is_merged: bool) -> None:
@@ -96,6 +97,8 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
     if not any(isinstance(event, ev.SyncFailed) for event in events):
         failed = [mark.answer for mark in marks if mark.level == "unknown"]
         return False, 0, f"a step failed without a fault: {failed}" if failed else None
+    if (problem := unlike(events, str(root), loaded)) is not None:
+        return True, 0, problem
     # L2, on a copy: it is compared with below, as what became of the last step.
     shutil.copytree(root / "store", place / "killed")
     last, problem = opened(place / "killed", loss)
@@ -112,15 +115,34 @@ def one_run(loss: Loss, image: Path, place: Path, mutant: str | None = None) -> 
         if problem is not None or marks[-1].level == "unknown":
             return True, 1, f"the second process failed: {problem or marks[-1].answer}"
         events += map(of_another_process, more)
+        if (problem := unlike(events, str(root), loaded)) is not None:
+            return True, 1, problem
     states = 1
     for seen, state in cuts(events, first, str(root), loaded, loss):
         states += 1
         state.write(empty(place / "state"))
         found, problem = opened(place / "state" / "store", loss)
         if problem := problem or misfit(found, marks, seen, last):
+            state.write(empty(place / "state"))  # as it was before it was opened
             told = [f"{mark.number} {mark.level} {mark.answer[:160]}" for mark in marks if mark.level != "done"]
             return True, states, f"{state.label}, after {seen} marks: {problem}\nsteps that failed: {told}"
     return True, states, None
+
+
+def unlike(events: list[ev.Event], root: str, image: dict[str, bytes | None]) -> str | None:
+    """Where the model of the disk has lost the program (L3): then no state of it means anything."""
+    disk = loaded_disk(root, image)
+    for event in events:
+        disk.apply(event)
+    return None if (found := disk.unlike()) is None else f"the recording is not what the program did: {found}"
+
+
+def loaded_disk(root: str, image: dict[str, bytes | None], is_lost: Callable[[], bool] = lambda: True) -> Disk:
+    """A disk before the first event."""
+    disk = Disk(root, is_lost)
+    for path, data in image.items():
+        disk.load(path, data)
+    return disk
 
 
 def of_another_process(event: ev.Event) -> ev.Event:
@@ -138,9 +160,7 @@ def cuts(
     """
     for share in SHARES:
         chance = random.Random(f"{loss}:{share}")
-        disk = Disk(root, lambda chance=chance, share=share: chance.random() < share)  # type: ignore[misc]
-        for path, data in image.items():
-            disk.load(path, data)
+        disk = loaded_disk(root, image, lambda chance=chance, share=share: chance.random() < share)  # type: ignore[misc]
         marks, is_lost = 0, False
         for place, event in enumerate(events):
             disk.apply(event)
@@ -197,6 +217,16 @@ def is_like(found: list[str], expected: list[str], before: list[str]) -> bool:
     )
 
 
+def kept(run: Path, image: Path, what: str) -> Path:
+    """
+    All that the violation can be explained from: `image` and `trace`, which the states follow from (those of `trace-2` with them), `marks`,
+    `root` as the last process left it, `state` as the cut left it, and what was wrong, with the names that the traces have.
+    """
+    shutil.copytree(image, run / "image")
+    (run / "violation").write_text(f"{what}\nroot in the traces: {run / 'root'}\n")
+    return keep(run, "losses")
+
+
 def campaign(step: int, first: int, last: int, mutant: str | None = None) -> Iterator[Violation]:
     """Every sync of the keeper and of the caller, in both kinds of journals; one violation for each kind of loss."""
     progress, runs, states = Progress("faults, losses"), 0, 0
@@ -213,8 +243,8 @@ def campaign(step: int, first: int, last: int, mutant: str | None = None) -> Ite
                     if problem is not None:
                         passed = PASSED if spared == "keeper" else 0
                         again = f"python -m tests.crash faults --only losses --first {k - passed} --last {k}"
-                        evidence = keep(place / "run", "losses")
-                        yield Violation(f"{loss} was lost: {problem}", f"{again}; evidence in {evidence}")
+                        what = f"{loss} was lost: {problem}"
+                        yield Violation(what, f"{again}; evidence in {kept(place / 'run', image, what)}")
                         break
                     if not is_met:
                         break

@@ -75,7 +75,7 @@ def skip_expiration_index() -> None:
 
         return expires
 
-    replace("journal.engine.state.apply:State._expires", make)
+    replace("journal.engine.state.apply:JournalState._expires", make)
 
 
 def commit_rows_before_log() -> None:
@@ -93,7 +93,7 @@ def drop_log_too_soon() -> None:
 
         return passed
 
-    replace("journal.engine.log.writer:Log.passed", make)
+    replace("journal.engine.log.writer:LogWriter.passed", make)
 
 
 def compact_unsynced() -> None:
@@ -119,14 +119,14 @@ def compact_others_first() -> None:
 
             for each in group[1:]:
                 segment_path(part.directory, each.first).unlink()
-                with self._p.lock:
-                    if self._p.log.directory == part.directory:
-                        self._p.log.replaced(each.first)
+                with self._host.lock:
+                    if self._log.directory == part.directory:
+                        self._log.replaced(each.first)
             return (yield from real(self, part, [group[0]._replace(behind=group[-1].behind)], made))
 
         return replaced
 
-    replace("journal.engine.log.compaction:Compaction._replace", make)
+    replace("journal.engine.generations.compaction:Compaction._replace", make)
 
 
 def trust_torn_records() -> None:
@@ -223,6 +223,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: argparse.Namespace) -> int:
+    from tests.crash.campaign import quiet
     from tests.crash.strace import strace_missing
 
     why, missed = strace_missing(), []
@@ -236,7 +237,7 @@ def main(given: argparse.Namespace) -> int:
     # Half of the time a program runs under strace, on one processor: two mutants at a time use both. Each has a new
     # process, which no other mutant has patched.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, mp_context=context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(given.jobs, mp_context=context, initializer=quiet, max_tasks_per_child=1) as pool:
         for name, found in zip(names, pool.map(look, names), strict=True):
             told = f"caught: {found.splitlines()[0][:160]}" if found else "WAS NOT NOTICED"
             print(f"mutants: {name} {told}", flush=True)

@@ -12,7 +12,6 @@ O3  A put, a claim and a done work on it, what is left of its log can be followe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from tests.crash.marks import Mark
 from tests.crash.program import Shape
 
 PROBE = "crash-probe"
-logging.getLogger("journal").setLevel(logging.CRITICAL)  # a recovery reports every torn tail: thousands of them here
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,13 @@ class File:
         versions = self.pages.get(number)
         return versions[-1].data if versions else ZEROS
 
+    def differs(self, content: bytes) -> int | None:
+        """From where on the program sees something else than this content; None: it sees this."""
+        for begin in range(0, max(len(content), self.size), PAGE):
+            if content[begin : begin + PAGE] != self.seen(begin // PAGE)[: max(0, self.size - begin)]:
+                return begin
+        return None
+
     def _add(self, number: int, data: bytes, time: int, is_written: bool, after_shrink: int = 0) -> Version:
         self.lost.pop(number, None)
         versions = self.pages.setdefault(number, [])

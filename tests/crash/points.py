@@ -1,5 +1,5 @@
 """
-Kill this very process at a named point of the engine: `journal.engine.log.writer:Log.append:before:3` is the third call of that method.
+Kill this very process at a named point of the engine: `journal.engine.log.writer:LogWriter.append:before:3` is the third call there.
 
 The method is wrapped where it is; nothing of the engine knows of it.
 """

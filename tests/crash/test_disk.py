@@ -242,6 +242,22 @@ def test_state_is_written_as_it_is(tmp_path: Path) -> None:
         assert all((target / name).is_dir() for name in state.directories)
 
 
+def test_files_that_were_not_followed_are_noticed(tmp_path: Path) -> None:
+    """The model says where it does not show what the program has: bytes, sizes, names; lock files are not followed."""
+    root = str(tmp_path)
+    disk = Disk(root)
+    for event in [opened(1, f"{root}/a"), *written(1, 1, 0, b"x" * PAGE + b"y"), ev.MadeDirectory(f"{root}/d")]:
+        disk.apply(event)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "data.mdb-lock").write_bytes(b"z")
+    for content, found in ((b"y", None), (b"z", PAGE), (b"y" * 2, PAGE), (b"", PAGE)):
+        (tmp_path / "a").write_bytes(b"x" * PAGE + content)
+        assert disk.unlike() == (None if found is None else f"{root}/a: not as followed, from byte {found} on")
+    (tmp_path / "d" / "b").touch()
+    (tmp_path / "a").write_bytes(b"x" * PAGE + b"y")
+    assert disk.unlike() == f"{root}/d: [] followed, ['b'] there"
+
+
 # -- whole programs ----------------------------------------------------------------------------------------------------
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.crash import events as ev
-from tests.crash import strace, trace
+from tests.crash import losses, strace, trace
+from tests.crash.disk import Disk
+from tests.crash.pages import PAGE
+from tests.crash.states import enumerate_states
 
 ROOT = "/r"
 
@@ -101,6 +105,72 @@ def test_call_cut_off_by_the_end_has_no_end() -> None:
         "7  +++ killed by SIGKILL +++\n",
     )
     assert [type(event).__name__ for event in found] == ["Opened", "WriteBegun", "SyncBegun"]
+
+
+def left(root: Path, *lines: str) -> list[ev.Event]:
+    return trace.parse(lines, root=str(root), cwd="/cwd", is_left=True)
+
+
+@pytest.mark.parametrize("arrived", [0, PAGE - 10, 2 * PAGE - 10, 2 * PAGE])
+def test_write_cut_off_by_the_end_is_what_the_file_has(tmp_path: Path, arrived: int) -> None:
+    """When the system goes on, what arrived of the write is over, and the rest was never written."""
+    data = b"n" * 2 * PAGE
+    path = tmp_path / "a"
+    path.write_bytes(b"o" * 10 + data[:arrived] + b"o" * (2 * PAGE - arrived))
+    found = left(
+        tmp_path,
+        opening(3, str(path)),
+        f'7  pwrite64(3<{hexed(str(path))}>, "{hexed(data)}", {len(data)}, 10 <unfinished ...>\n',
+        "7  <... pwrite64 resumed>)           = ?\n",
+    )
+    whole: list[ev.Event] = [ev.WriteBegun(1, 1, 10, data[:arrived]), ev.WriteEnded(1)]
+    assert found[1:] == (whole if arrived else [])
+
+
+def test_names_cut_off_by_the_end_are_what_is_there(tmp_path: Path) -> None:
+    """When the system goes on, a call that changed names has changed them or not."""
+    for name in ("made", "kept", "new"):
+        (tmp_path / name).mkdir()
+    calls = [
+        f'mkdir("{hexed(f"{tmp_path}/made")}", 0700', f'mkdir("{hexed(f"{tmp_path}/not-made")}", 0700',
+        f'unlink("{hexed(f"{tmp_path}/gone")}"', f'rmdir("{hexed(f"{tmp_path}/kept")}"',
+        f'rename("{hexed(f"{tmp_path}/old")}", "{hexed(f"{tmp_path}/new")}"',
+        f'rename("{hexed(f"{tmp_path}/kept")}", "{hexed(f"{tmp_path}/other")}"',
+    ]  # fmt: skip
+    found = left(tmp_path, *(f"{thread}  {call} <unfinished ...>\n" for thread, call in enumerate(calls, start=7)))
+    assert found == [
+        ev.MadeDirectory(f"{tmp_path}/made"),
+        ev.Unlinked(f"{tmp_path}/gone"),
+        ev.Renamed(f"{tmp_path}/old", f"{tmp_path}/new"),
+    ]
+
+
+@pytest.mark.parametrize("is_arrived", [True, False])
+def test_next_process_syncs_the_page_of_a_write_that_was_cut_off(tmp_path: Path, is_arrived: bool) -> None:
+    """A sync covers all that the system has of a page, also what a process wrote whose end came within the write."""
+    path, first = tmp_path / "a", b"first" if is_arrived else bytes(5)
+    path.write_bytes(first + bytes(PAGE - 5))
+    name = hexed(str(path))
+    found = left(
+        tmp_path,
+        opening(3, str(path), "O_RDWR"),
+        f'7  pwrite64(3<{name}>, "{hexed(b"first")}", 5, 0 <unfinished ...>\n',
+    )
+    path.write_bytes(first + b"second" + bytes(PAGE - 11))
+    others = left(
+        tmp_path,
+        opening(3, str(path), "O_RDWR", thread=9),
+        f'9  pwrite64(3<{name}>, "{hexed(b"second")}", 6, 5) = 6\n',
+        f"9  fdatasync(3<{name}>) = 0\n",
+    )
+    others = [losses.of_another_process(event) for event in others]
+    disk = Disk(str(tmp_path))
+    disk.load(str(path), bytes(PAGE))
+    for event in (*found, *others):
+        disk.apply(event)
+    assert disk.unlike() is None
+    (state,) = enumerate_states(disk, random.Random(1), 10)
+    assert state.files["a"].pages[0] == path.read_bytes()
 
 
 def test_descriptors_are_followed() -> None:

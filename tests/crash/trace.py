@@ -4,6 +4,8 @@ What a recording means: the events of the files below one root.
 T1  A write counts from the line where it starts; a sync from the line where it returns.
 T2  Descriptors are followed through dup, close, threads (shared) and forks (copied), so a file keeps its identity under rename and unlink.
 T3  What cannot be followed (a shared writable map, copy_file_range, sync…) of a watched file is an error, not a gap in the recording.
+T4  A call that the end of the program cuts short may have happened or not. When the program alone has ended, and not the system
+    (`is_left`), its files tell which: what happened is over, also for a later sync, and what did not has never begun.
 
 read(2) is not recorded: a program that moves one descriptor by reading and then writes there without lseek is not understood.
 """
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.crash import events as ev
+from tests.crash.pages import PAGE
 from tests.crash.strace import REFUSED, Call, TraceError, arguments, calls, unhex
 
 _FD = re.compile(r"^(-?\d+|AT_FDCWD)(?:<([^>]*)>)?(?:\(deleted\))?$")
@@ -23,9 +26,14 @@ _HEX = re.compile(r'[<"]((?:\\x[0-9a-f]{2})+)[>"]')
 _BUFFER = re.compile(r'iov_base="([^"]*)"')
 
 
-def parse(lines: Iterable[str], *, root: str, cwd: str, marks: str | None = None) -> list[ev.Event]:
-    """The events of a recording that concern files below `root`, and the lines written to `marks`."""
-    return _Reader(root=root, cwd=cwd, marks=marks).read(calls(lines))
+def parse(
+    lines: Iterable[str], *, root: str, cwd: str, marks: str | None = None, is_left: bool = False
+) -> list[ev.Event]:
+    """
+    The events of a recording that concern files below `root`, and the lines written to `marks`. `is_left`: the files are as the program
+    has left them (T4).
+    """
+    return _Reader(root=root, cwd=cwd, marks=marks, is_left=is_left).read(calls(lines))
 
 
 @dataclass(slots=True)
@@ -41,19 +49,23 @@ class _Reader:
     root: str
     cwd: str
     marks: str | None
+    is_left: bool = False
     tables: dict[int, dict[int, _Handle]] = field(default_factory=dict)
     process_of: dict[int, int] = field(default_factory=dict)
     placed: list[tuple[int, int, ev.Event]] = field(default_factory=list)
     handles: int = 0
+    end: int = 0
+    """The line behind the last one."""
 
     def read(self, recorded: list[Call]) -> list[ev.Event]:
+        self.end = 1 + max((call.ended or call.begun for call in recorded), default=0)
         # Descriptors change when a call returns, data starts to move when it begins: two passes over one line order.
         steps: list[tuple[int, int, Callable[[], None]]] = []
         self._adopt(recorded, steps)
         for number, call in enumerate(recorded):
             if call.name in _AT_BEGIN and (not call.is_failed or call.name in _SYNCS):
                 steps.append((call.begun, 0, lambda call=call, number=number: _AT_BEGIN[call.name](self, call, number)))
-            elif call.name in _AT_END and call.result is not None and not call.is_failed:
+            elif call.name in _AT_END and not call.is_failed and self._has_happened(call):
                 assert call.ended is not None
                 steps.append((call.ended, 1, lambda call=call: _AT_END[call.name](self, call)))
             elif call.name in REFUSED.split(",") and not call.is_failed:
@@ -108,6 +120,31 @@ class _Reader:
         if call.name == "sync" or any(self._is_watched(path) for path in named):
             raise TraceError(f"{call.name} on {named or 'everything'} cannot be simulated")
 
+    # -- calls that the end of the program cuts short (T4) -----------------------------------------------------------
+
+    def _has_happened(self, call: Call) -> bool:
+        """Whether a call has changed names or a size; one that was cut short, and has, ended with the program."""
+        if call.result is None and self.is_left and call.name in _LOOKS and _LOOKS[call.name](self, call):
+            call.ended, call.result = self.end, 0
+        return call.result is not None
+
+    def _is_renamed(self, call: Call) -> bool:
+        source, target = self._two_paths(call)
+        return os.path.lexists(target) and not os.path.lexists(source)
+
+    def _is_made(self, call: Call) -> bool:
+        return os.path.lexists(self._one_path(call))
+
+    def _is_unlinked(self, call: Call) -> bool:
+        return not os.path.lexists(self._one_path(call))
+
+    def _is_created(self, call: Call) -> bool:
+        return "O_CREAT" in call.arguments and self._is_made(call)
+
+    def _is_resized(self, call: Call) -> bool:
+        path = _path_of_descriptor(call)
+        return os.path.exists(path) and os.path.getsize(path) == int(arguments(call)[1])
+
     # -- calls whose effect begins with them -------------------------------------------------------------------------
 
     def _write(self, call: Call, number: int) -> None:
@@ -116,8 +153,14 @@ class _Reader:
         data, offset = _written(call)
         if call.result is not None:
             data = data[: call.result]
-        if offset is None:
+        is_placed = offset is not None
+        if not is_placed:
             offset = None if handle.is_append else handle.position
+        if call.result is None and self.is_left and offset is not None:
+            data, call.ended = data[: _arrived(_path_of_descriptor(call), offset, data)], self.end
+            if not data:
+                return
+        if not is_placed:
             handle.position += len(data)
         if handle.path == self.marks:
             for line in data.decode().splitlines():
@@ -236,6 +279,31 @@ def _written(call: Call) -> tuple[bytes, int | None]:
     return data, int(given[3]) if call.name in ("pwrite64", "pwritev", "pwritev2") else None
 
 
+def _path_of_descriptor(call: Call) -> str:
+    """The name that the file of a call has, as strace found it: renames are in it."""
+    match = _FD.match(arguments(call)[0])
+    return "" if match is None else unhex(match[2] or "").decode(errors="surrogateescape")
+
+
+def _arrived(path: str, offset: int, data: bytes) -> int:
+    """How many bytes of a write that was cut short a file has: the kernel stops between pages, if at all."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return len(data)  # it was removed: nothing reads it any more
+    try:
+        found = os.pread(fd, len(data), offset)
+    finally:
+        os.close(fd)
+    count = 0
+    while count < len(data):
+        following = min(count + PAGE - (offset + count) % PAGE, len(data))
+        if data[count:following] != found[count:following]:
+            break
+        count = following
+    return count
+
+
 _SYNCS = ("fsync", "fdatasync")
 _AT_BEGIN: dict[str, Callable[[_Reader, Call, int], None]] = {
     **dict.fromkeys(["write", "pwrite64", "writev", "pwritev", "pwritev2"], _Reader._write),
@@ -253,4 +321,11 @@ _AT_END: dict[str, Callable[[_Reader, Call], None]] = {
     "ftruncate": _Reader._resize,
     "fallocate": _Reader._allocate,
     "mmap": _Reader._map,
+}
+_LOOKS: dict[str, Callable[[_Reader, Call], bool]] = {
+    **dict.fromkeys(["rename", "renameat", "renameat2"], _Reader._is_renamed),
+    **dict.fromkeys(["unlink", "unlinkat", "rmdir"], _Reader._is_unlinked),
+    **dict.fromkeys(["mkdir", "mkdirat"], _Reader._is_made),
+    **dict.fromkeys(["open", "openat"], _Reader._is_created),
+    "ftruncate": _Reader._is_resized,
 }

@@ -103,3 +103,9 @@ class Failing:
         if self.error is not None and self.calls > self._after:
             raise OSError(self.error, os.strerror(self.error))
         return self._real(*args)
+
+
+def own_pipeline(pages: Any) -> Any:
+    """The pipeline of the files that a journal is in: its own, or that of all merged journals."""
+    p = pages._backend.p
+    return getattr(p, "shared", p)

@@ -291,7 +291,7 @@ def test_a_sleeping_worker_is_interrupted_at_once(store: journal.Store, pages: j
         with pytest.raises(KeyboardInterrupt):
             wait()
         sender.join()
-        assert not pages._backend.p.sleeping and not pages._backend.p.followers
+        assert not pages._backend.p.sleeping and not pages._backend.p.followers.latches
     pages.put("x")
     assert next(pages.work()).key == "x"
     assert store.check() == []

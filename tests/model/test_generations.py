@@ -185,6 +185,7 @@ class Generations(Entries):
         self.undisturbed(self._listed)
 
     def _listed(self) -> None:
+        self.model.tick(self.now)  # as the call does: an heir may have expired before it was one
         listed = self.pages.generations()
         assert [g.order for g in listed] == sorted(self.forms)
         assert [g.state for g in listed].count("active") == 1 and listed[-1].state == "active"

@@ -94,13 +94,14 @@ class World(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Return when what the engine does by itself after a rotation or a checkpoint is done."""
-        generations = self.pages._backend.p.generations
+        p = self.pages._backend.p
+        generations = getattr(p, "shared", p).generations  # of merged journals: those of all
         is_busy = True
         while is_busy:
             turn = threading.Event()
             self.pages._backend.p.keeper.after(0, turn.set)
             assert turn.wait(HANG_S)
-            is_busy = generations.carrying.is_busy
+            is_busy = generations.migration.is_busy
         generations.disposal.close()
 
     def undisturbed(self, look: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import journal
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, wait_asleep
 
@@ -34,7 +34,7 @@ class Said:
 
 @contextmanager
 def brief(pages: journal.Journal, **options: Any) -> Iterator[journal.Consumer]:
-    """A consumer whose end waits for nobody: what a test holds goes back."""
+    """A consumer whose end does not wait: what a test holds goes back."""
     consumer = journal.Consumer(pages, **options)
     try:
         yield consumer
@@ -43,8 +43,8 @@ def brief(pages: journal.Journal, **options: Any) -> Iterator[journal.Consumer]:
 
 
 def tended() -> None:
-    """Return when the watch has nothing left to do."""
-    assert watch().wait_idle(HANG_S), "the watch is busy"
+    """Return when the renewal thread has nothing left to do."""
+    assert renewal_thread().wait_idle(HANG_S), "the renewal thread is busy"
 
 
 def pass_time(clock: ManualClock, ms: int) -> None:

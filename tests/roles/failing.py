@@ -14,7 +14,7 @@ from typing import Any
 
 import journal
 from journal.core.entry import effects as fx
-from journal.engine.log.writer import Log
+from journal.engine.log.writer import LogWriter
 
 STEPS = {
     "before the lease is stored": (fx.Claim, "before"),
@@ -31,9 +31,9 @@ def die() -> None:
 
 def die_at(effect: type, when: str) -> None:
     """Have the log kill us before or after the record of such an effect."""
-    append = Log.append
+    append = LogWriter.append
 
-    def fatal(self: Log, found: Any, *args: Any) -> int:
+    def fatal(self: LogWriter, found: Any, *args: Any) -> int:
         if isinstance(found, effect) and when == "before":
             die()
         offset = append(self, found, *args)
@@ -41,7 +41,7 @@ def die_at(effect: type, when: str) -> None:
             die()
         return offset
 
-    Log.append = fatal  # type: ignore[method-assign]
+    LogWriter.append = fatal  # type: ignore[method-assign]
 
 
 def process(lease: journal.Lease, effects: Path, step: str = "") -> None:

@@ -12,7 +12,7 @@ import journal
 from journal import Consumer, Put, Range
 from journal.core.buckets import bucket_of
 from journal.core.entry.keys import key_bytes, murmur
-from journal.roles.bucket_assignment import Dealing, dealing_of
+from journal.roles.bucket_assignment import BucketAssignment, assignment_of
 from journal.testing import ManualClock
 from tests.roles.consuming import brief, pass_time, taken
 
@@ -29,14 +29,14 @@ class Seat:
 
 
 @pytest.fixture
-def dealing(pages: journal.Journal) -> Dealing:
-    found = dealing_of(pages._ground())
+def dealing(pages: journal.Journal) -> BucketAssignment:
+    found = assignment_of(pages._ground())
     found.buckets = 10
     return found
 
 
-def test_sizes_differ_by_one_at_most(dealing: Dealing) -> None:
-    """Ten buckets, three consumers; and whoever comes or goes."""
+def test_sizes_differ_by_one_at_most(dealing: BucketAssignment) -> None:
+    """Ten buckets, three consumers; and consumers that come or go."""
     seats = [Seat(name) for name in "abc"]
     for seat in seats:
         dealing.enter(seat)
@@ -47,8 +47,8 @@ def test_sizes_differ_by_one_at_most(dealing: Dealing) -> None:
     assert sorted(len(seat.dealt) for seat in seats if seat.dealt is not None) == [5, 5]
 
 
-def test_more_consumers_than_buckets(dealing: Dealing) -> None:
-    """The rest get none, until somebody goes."""
+def test_more_consumers_than_buckets(dealing: BucketAssignment) -> None:
+    """The rest get none, until a consumer goes."""
     seats = [Seat(f"{n}") for n in range(11)]
     for seat in seats:
         dealing.enter(seat)
@@ -58,7 +58,7 @@ def test_more_consumers_than_buckets(dealing: Dealing) -> None:
     assert [seat.dealt for seat in seats[1:]].count(None) == 0
 
 
-def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
+def test_sitting_twice_and_rising_twice(dealing: BucketAssignment) -> None:
     """Change nothing."""
     seat = Seat("a")
     dealing.enter(seat)
@@ -73,8 +73,8 @@ def test_sitting_twice_and_rising_twice(dealing: Dealing) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40), st.integers(1, 12))
 def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) -> None:
-    """What is dealt is disjoint and complete, and everybody has what the dealing says."""
-    dealing = Dealing(buckets)
+    """What is dealt is disjoint and complete, and each consumer has what the assignment says."""
+    dealing = BucketAssignment(buckets)
     seats = [Seat(f"{n}") for n in range(7)]
     for seat in seats:
         dealing.enter(seat)
@@ -91,7 +91,7 @@ def test_whoever_comes_and_goes(events: list[tuple[bool, int]], buckets: int) ->
 
 
 def test_consumers_share_as_they_subscribe(pages: journal.Journal) -> None:
-    """Those who are dealt buckets, and nobody else."""
+    """The consumers that are dealt buckets, and no others."""
     with (
         brief(pages, name="a", buckets="dealt") as a,
         brief(pages, name="b", buckets="dealt") as b,
@@ -108,7 +108,7 @@ def test_consumers_share_as_they_subscribe(pages: journal.Journal) -> None:
 
 
 def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
-    """To those who look for work next."""
+    """To consumers that look for work next."""
     gone = Consumer(pages, name="gone", buckets="dealt")
     gone.subscribe()
     with brief(pages, name="b", buckets="dealt") as b:
@@ -116,12 +116,12 @@ def test_a_forgotten_consumer_leaves_its_share(pages: journal.Journal) -> None:
         assert len(b.buckets or ()) == 512
         del gone
         gc.collect()
-        dealing_of(pages._ground()).sweep()
+        assignment_of(pages._ground()).sweep()
         assert len(b.buckets or ()) == 1024
 
 
 def test_each_claims_from_its_own(pages: journal.Journal) -> None:
-    """All together get everything, nobody gets another's."""
+    """All together get everything, none gets another's."""
     pages.put_many([Put(f"k{n}") for n in range(300)])
     with (
         brief(pages, name="a", buckets="dealt", prefetch=300) as a,

@@ -12,7 +12,7 @@ import pytest
 
 import journal
 from journal import Consumer, Put, Range
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.engine.helpers import must_end
 from tests.roles.consuming import Said, brief, pass_time, sleeps, taken
@@ -248,7 +248,7 @@ def test_a_forgotten_consumer_frees_its_name(pages: journal.Journal) -> None:
     del consumer
     gc.collect()
     Consumer(pages, name="c").close()
-    watch().forget()
+    renewal_thread().forget()
 
 
 def test_its_leases_come_first_after_a_restart(
@@ -279,7 +279,7 @@ def test_its_leases_come_first_after_a_restart(
 
 
 def test_a_restart_that_came_too_late(pages: journal.Journal, clock: ManualClock) -> None:
-    """Leases that are over are not given back: the entry is new work, for anybody."""
+    """Leases that are over are not given back: the entry is new work, for any consumer."""
     pages.put("a")
     old = pages.claim(consumer="c", lease="10s")
     assert old is not None

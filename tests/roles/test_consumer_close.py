@@ -39,7 +39,7 @@ def test_closing_waits_for_what_is_handed_out(pages: journal.Journal) -> None:
 
 @pytest.mark.parametrize("options", [{"finish": False}, {"wait": 0}], ids=["at once", "no patience"])
 def test_closing_without_waiting(pages: journal.Journal, options: dict[str, Any]) -> None:
-    """What is held goes back to its place; whoever works on is refused, and changes nothing."""
+    """What is held goes back to its place; a holder that works on is refused, and changes nothing."""
     pages.put("a")
     consumer = Consumer(pages, name="c")
     consumer.subscribe()

@@ -9,7 +9,7 @@ import pytest
 
 import journal
 from journal import Consumer
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.roles.consuming import Said, pass_time, sleeps, taken
 
@@ -40,7 +40,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(pages: journal.Journal, clock
     held = threading.Event()
 
     def hold() -> None:
-        with consumer._changed, watch()._wake:
+        with consumer._leases.changed, renewal_thread()._wake:
             held.set()
             forked.wait(5)
 

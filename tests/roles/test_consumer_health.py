@@ -57,7 +57,7 @@ def test_more_time_is_an_answer(pages: journal.Journal, clock: ManualClock) -> N
 
 
 def test_a_late_answer_makes_it_healthy_on_probation(pages: journal.Journal, clock: ManualClock) -> None:
-    """Somebody is there; but the next loss is enough."""
+    """The consumer is there; but the next loss is enough."""
     pages.put_many([Put(n) for n in "ab"])
     with brief(pages, name="c", lease="10s", extend=False) as consumer:
         consumer.subscribe()
@@ -72,7 +72,7 @@ def test_a_late_answer_makes_it_healthy_on_probation(pages: journal.Journal, clo
 
 
 def test_subscribing_again(pages: journal.Journal, clock: ManualClock) -> None:
-    """Whoever waits goes on, with nothing held against it."""
+    """A waiting thread goes on, with nothing held against it."""
     pages.put("a")
     with brief(pages, name="c", lease="10s", extend=False, silent_max=1) as consumer:
         said = Said()

@@ -4,7 +4,7 @@ Several consumers over one journal, against a model: whatever they do in whateve
 M1  An entry is with one consumer at a time; it comes to another one only after it was released, or its lease was lost.
 M2  An answer is accepted exactly while the lease is the consumer's and its deadline is to come; else it changes nothing.
 M3  A consumer is handed what is due, and in the order of work: nothing due and unclaimed would have come before.
-M4  When everybody goes on, everything is worked off, each entry once.
+M4  When all consumers go on, everything is worked off, each entry once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import journal
 from journal import Consumer
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S
 
@@ -73,8 +73,8 @@ class Consumers(RuleBasedStateMachine):
     def take(self, name: str) -> Any:
         consumer = self.consumers[name]
         now = self.clock.now()
-        ahead = {taken.lease.key for taken in consumer._held.values() if not taken.is_handed}
-        room = consumer.prefetch - len(consumer._held)
+        ahead = {taken.lease.key for taken in consumer._leases.held.values() if not taken.is_handed}
+        room = consumer.prefetch - len(consumer._leases.held)
         lease = consumer.take_nowait()
         if lease is None:
             # M3: nothing is ahead; and nothing was due, or there was no room
@@ -88,13 +88,13 @@ class Consumers(RuleBasedStateMachine):
         if room > 0 and not ahead:
             due = [place for place in self.waiting.values() if place[1] <= now]
             assert all(rank <= place for place in due)  # M3
-        ahead_now = [t.lease for t in consumer._held.values() if not t.is_handed]
+        ahead_now = [t.lease for t in consumer._leases.held.values() if not t.is_handed]
         assert all(rank <= self.held[str(each.key)][3:] for each in ahead_now)
         return lease
 
     def _claimed(self, name: str) -> None:
         """Learn what a consumer claimed, which must have been free (M1)."""
-        for token, taken in list(self.consumers[name]._held.items()):
+        for token, taken in list(self.consumers[name]._leases.held.items()):
             key = str(taken.lease.key)
             if key in self.held and self.held[key][0] == token:
                 continue
@@ -135,7 +135,7 @@ class Consumers(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 2500, 5000, LEASE_MS]))
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
-        assert watch().wait_idle(HANG_S)
+        assert renewal_thread().wait_idle(HANG_S)
         now = self.clock.now()
         active = {lease.token: lease.deadline for lease in self.pages.leases()}
         for key, (token, name, deadline, priority, date) in list(self.held.items()):
@@ -172,10 +172,10 @@ class Consumers(RuleBasedStateMachine):
         active = {lease.token: lease.consumer for lease in self.pages.leases()}
         assert active == {token: name for token, name, *_ in self.held.values()}
         for name, consumer in self.consumers.items():
-            assert consumer._held.keys() == {token for token, who, *_ in self.held.values() if who == name}
+            assert consumer._leases.held.keys() == {token for token, who, *_ in self.held.values() if who == name}
 
     def teardown(self) -> None:
-        """M4: everybody goes on until nothing is left."""
+        """M4: all consumers go on until nothing is left."""
         try:
             for _ in range(200):
                 if not self.pages.count():

@@ -10,7 +10,7 @@ What fails, and how often the work is processed then: once, or perhaps twice.
                      after it processed, before it says so            perhaps twice
                      does not come in time with its answer            perhaps twice
 
-A process that embeds a journal is broker and consumer at once, so most of it is shown with one that is killed with -9. Nobody loses work
+A process that embeds a journal is broker and consumer at once, so most of it is shown with one that is killed with -9. No work is lost
 in any case, and never are two active leases on one entry.
 """
 
@@ -89,7 +89,7 @@ def test_a_process_that_is_killed(tmp_path: Path, step: str, who: str) -> None:
         assert pages.count() == 0
         assert store.check() == []
     if who == "worker" and stored:
-        # The same lease, so the same token: whoever keeps it with his effect can tell that it is the same work.
+        # The same lease, so the same token: a program that keeps it with its effect can tell that it is the same work.
         assert {token for _, token in found} == {str(token) for token in stored}
 
 
@@ -170,7 +170,7 @@ def test_an_extension_fails(pages: journal.Journal, clock: ManualClock, monkeypa
         monkeypatch.setattr(journal.Journal, "extended", full)
         for _ in range(15):
             pass_time(clock, 1000)
-            assert consumer.holds(lease)  # nobody else has it
+            assert consumer.holds(lease)  # no other consumer has it
             assert pages.claim(consumer="other") is None
         said.until([5000])
         consumer.unsubscribe()

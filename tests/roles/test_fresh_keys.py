@@ -11,12 +11,12 @@ import pytest
 from journal.core.entry.uuid7 import created
 from journal.errors import Invalid
 from journal.roles import fresh_keys
-from journal.roles.fresh_keys import Fresh, new_key
+from journal.roles.fresh_keys import KeySource, new_key
 
 
 def test_keys_are_in_order_and_tell_their_time() -> None:
     """A thousand of one millisecond; then the clock goes back, and they go on."""
-    source = Fresh()
+    source = KeySource()
     keys = [source.key(1_700_000_000_000) for _ in range(1000)] + [source.key(1_600_000_000_000) for _ in range(10)]
     assert all(a < b for a, b in pairwise(keys))
     assert {created(key) for key in keys} == {1_700_000_000_000}
@@ -24,7 +24,7 @@ def test_keys_are_in_order_and_tell_their_time() -> None:
 
 def test_threads_never_get_the_same_and_each_sees_its_own_in_order() -> None:
     """Eight at once, of one millisecond."""
-    source = Fresh()
+    source = KeySource()
     made: list[list[str]] = [[] for _ in range(8)]
     begin = threading.Barrier(8)
 
@@ -43,7 +43,7 @@ def test_threads_never_get_the_same_and_each_sees_its_own_in_order() -> None:
 
 def test_a_refused_time_changes_nothing() -> None:
     """The next key comes after the last one all the same."""
-    source = Fresh()
+    source = KeySource()
     first = source.key(5)
     with pytest.raises(Invalid):
         source.key(-1)

@@ -13,7 +13,7 @@ import journal
 from journal import Delete, Move, Producer, Put
 from journal.core.entry.uuid7 import created
 from journal.roles import fresh_keys
-from journal.roles.fresh_keys import Fresh
+from journal.roles.fresh_keys import KeySource
 from journal.testing import ManualClock
 
 
@@ -60,7 +60,7 @@ def test_a_key_is_made_where_none_is_given(
     billing: Producer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of publication, telling the engine's time."""
-    monkeypatch.setattr(fresh_keys, "_source", Fresh())  # that of the process may have seen later times
+    monkeypatch.setattr(fresh_keys, "_source", KeySource())  # that of the process may have seen later times
     keys = [billing.publish(n).key for n in range(3)]
     clock.advance(1000)
     keys.append(billing.publish(3).key)
@@ -97,7 +97,7 @@ def test_a_schema_without_a_key_leaves_it_to_us(store: journal.Store) -> None:
 def test_a_repetition_succeeds_and_changes_nothing(
     billing: Producer, pages: journal.Journal, clock: ManualClock
 ) -> None:
-    """Whoever did not get an answer asks again; dates count from the first time."""
+    """A caller that did not get an answer asks again; dates count from the first time."""
     key = billing.new_key()
     first = billing.publish({"n": [1, 2]}, key=key, delay="5s")
     before, cursor = pages.get(key), pages.durable_cursor
@@ -149,7 +149,7 @@ def test_other_data_is_no_repetition(billing: Producer, pages: journal.Journal, 
 
 
 def test_anothers_entry_is_no_repetition(billing: Producer, mail: Producer, pages: journal.Journal) -> None:
-    """Not with the same data either; nor one that belongs to nobody."""
+    """Not with the same data either; nor one without an owner."""
     mail.publish(1, key="a")
     pages.put("b", 1)
     for key in ("a", "b"):
@@ -199,7 +199,7 @@ def test_others_entries(billing: Producer, mail: Producer, pages: journal.Journa
 
 
 def test_what_nobody_owns(billing: Producer, pages: journal.Journal) -> None:
-    """Is everybody's."""
+    """Belongs to all."""
     pages.put("a", 1)
     assert billing.get("a") == pages.get("a")
     assert billing.move("a", priority=1).priority == 1
@@ -223,7 +223,7 @@ def test_nothing_is_changed_under_a_lease(billing: Producer, pages: journal.Jour
 
 
 def test_a_change_of_what_one_has_read(billing: Producer) -> None:
-    """With its version; VersionMismatch when somebody was faster."""
+    """With its version; VersionMismatch when another program was faster."""
     version = billing.publish(1, key="a").version
     assert billing.move("a", delay="1h", version=version).version > version
     with pytest.raises(journal.VersionMismatch):

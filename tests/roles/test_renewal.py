@@ -13,7 +13,7 @@ import journal
 from journal import Consumer, Put
 from journal.core.consumer.lease_renewal import Step
 from journal.roles import renewal
-from journal.roles.renewal_thread import watch
+from journal.roles.renewal_thread import renewal_thread
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, Failing
 from tests.roles.consuming import Said, brief, pass_time, taken
@@ -233,7 +233,7 @@ def test_lost_although_nothing_can_be_written(
 
 
 def test_a_forgotten_consumer_keeps_no_lease_alive(pages: journal.Journal, clock: ManualClock) -> None:
-    """Nobody could answer it any more."""
+    """It could not be answered any more."""
     pages.put("a")
     consumer = Consumer(pages, name="c", lease="30s")
     consumer.subscribe()
@@ -242,7 +242,7 @@ def test_a_forgotten_consumer_keeps_no_lease_alive(pages: journal.Journal, clock
     gc.collect()
     pass_time(clock, 15_000)
     assert [lease.deadline for lease in pages.leases()] == [deadline]
-    watch().forget()
+    renewal_thread().forget()
 
 
 def test_two_stores_with_clocks_of_their_own(tmp_path: Any) -> None:
@@ -270,9 +270,9 @@ def test_an_extension_that_comes_too_late_is_a_loss(pages: journal.Journal, cloc
     with brief(pages, name="c", lease="30s", extend_max="30s") as consumer:
         consumer.subscribe()
         lease = taken(consumer)
-        (held,) = consumer._held.values()
+        (held,) = consumer._leases.held.values()
         clock.advance(30_000)
-        renewal._extend(consumer, held, consumer.time.running())
+        renewal._extend(consumer._leases, held, consumer.time.running())
         assert held.step is Step.END and pages.count(status="waiting") == 1
         with pytest.raises(journal.LeaseLost):
             lease.done()

@@ -1,4 +1,4 @@
-"""The watch: looks after everybody at his date, on one thread, which ends when there is nobody."""
+"""The renewal thread: looks after each consumer at its date, and ends when there is none."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from journal.core.limits import NEVER
 from journal.engine.runtime.clock import EngineTime, SystemClock
-from journal.roles.renewal_thread import Watch
+from journal.roles.renewal_thread import RenewalThread
 from journal.testing import ManualClock
 from tests.engine.helpers import HANG_S, must_end
 
 
 class Sheep:
-    """Somebody who is looked after."""
+    """A target that is looked after."""
 
     def __init__(self, time: EngineTime, every: int = NEVER) -> None:
         self.time = time
@@ -35,13 +35,13 @@ def time(clock: ManualClock) -> EngineTime:
     return EngineTime(clock)
 
 
-def idle(watch: Watch) -> None:
+def idle(watch: RenewalThread) -> None:
     assert watch.wait_idle(HANG_S)
 
 
 def test_at_its_date_and_not_before(clock: ManualClock, time: EngineTime) -> None:
     """To the millisecond, and once."""
-    watch, sheep, start = Watch(), Sheep(time), time.running()
+    watch, sheep, start = RenewalThread(), Sheep(time), time.running()
     watch.at(sheep, start + 100)
     idle(watch)
     clock.advance(99)
@@ -56,7 +56,7 @@ def test_at_its_date_and_not_before(clock: ManualClock, time: EngineTime) -> Non
 
 def test_again_when_it_says_so(clock: ManualClock, time: EngineTime) -> None:
     """An answer is the next date; an earlier one that comes meanwhile counts."""
-    watch, sheep, start = Watch(), Sheep(time, every=50), time.running()
+    watch, sheep, start = RenewalThread(), Sheep(time, every=50), time.running()
     watch.at(sheep, start + 10)
     for _ in range(12):
         clock.advance(10)
@@ -71,8 +71,8 @@ def test_again_when_it_says_so(clock: ManualClock, time: EngineTime) -> None:
 
 
 def test_everybody_on_one_thread(clock: ManualClock, time: EngineTime) -> None:
-    """Which ends when there is nobody, and comes back with somebody."""
-    watch = Watch()
+    """It ends when there is no target, and comes back with one."""
+    watch = RenewalThread()
     flock = [Sheep(time) for _ in range(20)]
     for round_ in (1, 2):
         for n, sheep in enumerate(flock):
@@ -96,7 +96,7 @@ def test_one_that_raises_is_tried_again(clock: ManualClock, time: EngineTime) ->
                 raise KeyError
             return NEVER
 
-    watch, wolf, sheep = Watch(), Wolf(time), Sheep(time)
+    watch, wolf, sheep = RenewalThread(), Wolf(time), Sheep(time)
     watch.at(wolf, time.running())
     watch.at(sheep, time.running())
     idle(watch)
@@ -106,8 +106,8 @@ def test_one_that_raises_is_tried_again(clock: ManualClock, time: EngineTime) ->
 
 
 def test_nobody_is_kept_alive(clock: ManualClock, time: EngineTime) -> None:
-    """A date that nobody waits for passes."""
-    watch, sheep = Watch(), Sheep(time)
+    """A date without a target passes."""
+    watch, sheep = RenewalThread(), Sheep(time)
     watch.at(sheep, time.running() + 10)
     thread = watch._thread
     assert thread is not None
@@ -121,7 +121,7 @@ def test_nobody_is_kept_alive(clock: ManualClock, time: EngineTime) -> None:
 def test_a_real_clock() -> None:
     """It wakes by itself."""
     time = EngineTime(SystemClock())
-    watch = Watch()
+    watch = RenewalThread()
     seen = threading.Event()
 
     class Real(Sheep):

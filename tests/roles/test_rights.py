@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 import journal
-from journal.core.rights import RIGHTS, Action, Role, Status, status_at
+from journal.core.rights import RIGHTS, Action, Relation, Status, status_at
 from journal.errors import Refused
 from journal.testing import ManualClock
 
 LEASE_MS = 1000
 CELLS = [pytest.param(*cell, id="-".join(cell).replace(" ", "_")) for cell in RIGHTS]
-PRODUCERS = (Role.OWNER, Role.OTHER_PRODUCER)
+PRODUCERS = (Relation.OWNER, Relation.OTHER_PRODUCER)
 
 
 def prepare(pages: journal.Journal, clock: ManualClock, status: Status) -> journal.Lease:
@@ -34,10 +34,10 @@ def prepare(pages: journal.Journal, clock: ManualClock, status: Status) -> journ
     return lease
 
 
-def attempt(pages: journal.Journal, role: Role, action: Action, last: journal.Lease) -> object:
-    """What somebody in that role would call."""
-    group = "billing" if role is Role.OWNER else "mail" if role is Role.OTHER_PRODUCER else None
-    token = last.token if role is Role.HOLDER else last.token + 1
+def attempt(pages: journal.Journal, role: Relation, action: Action, last: journal.Lease) -> object:
+    """What a program in that role would call."""
+    group = "billing" if role is Relation.OWNER else "mail" if role is Relation.OTHER_PRODUCER else None
+    token = last.token if role is Relation.HOLDER else last.token + 1
     producer = journal.Producer(pages, group=group or "nobody")
     calls: dict[Action, Callable[[], object]] = {
         Action.READ: lambda: producer.get("k") if role in PRODUCERS else pages.lease(token),
@@ -51,7 +51,7 @@ def attempt(pages: journal.Journal, role: Role, action: Action, last: journal.Le
 
 
 def state(pages: journal.Journal) -> tuple[object, ...]:
-    """All that somebody could have changed."""
+    """All that could have been changed."""
     return (
         pages.get("k"),
         [(lease.token, lease.deadline, lease.version) for lease in pages.leases()],
@@ -61,7 +61,7 @@ def state(pages: journal.Journal) -> tuple[object, ...]:
 
 @pytest.mark.parametrize(("role", "action", "status"), CELLS)
 def test_the_engine_keeps_the_table(
-    pages: journal.Journal, clock: ManualClock, role: Role, action: Action, status: Status
+    pages: journal.Journal, clock: ManualClock, role: Relation, action: Action, status: Status
 ) -> None:
     """What is allowed has its effect; what is refused meets the error of the table and changes nothing."""
     last = prepare(pages, clock, status)
@@ -77,5 +77,5 @@ def test_the_engine_keeps_the_table(
     with pytest.raises(Refused) as caught:
         attempt(pages, role, action, last)
     assert type(caught.value) is refusal
-    assert "'n'" not in str(caught.value)  # what is refused to somebody is not told either
+    assert "'n'" not in str(caught.value)  # what is refused to a caller is not told either
     assert state(pages) == before

@@ -48,7 +48,7 @@ def jobs(master: str, store: journal.Store, place: Path) -> dict[str, object]:
 
 
 def wanted() -> dict[str, object]:
-    """All rows, from the files and through the daemon, there and back, in two executors; and nobody else can reach them."""
+    """All rows, from the files and through the daemon, there and back, in two executors; and no other user can reach them."""
     rows = [[f"k{n:02}", str(n)] for n in range(ROWS)]
     return {
         "files": rows,

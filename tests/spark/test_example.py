@@ -25,4 +25,4 @@ def test_the_notebook_draws_its_picture(
     assert capsys.readouterr().out.splitlines()[-1] == "report/load_and_lateness.png"
     assert (tmp_path / "report" / "load_and_lateness.png").read_bytes()[:4] == b"\x89PNG"
     assert sum(row["count"] for row in found["ahead"]) <= found["manifest"].rows
-    assert max(row.worst for row in found["late"]) >= 3600, "nobody worked for an hour"
+    assert max(row.worst for row in found["late"]) >= 3600, "no worker for an hour"

@@ -26,14 +26,14 @@ INSERT, UPDATE, DELETE, COMMAND, NOOP, SKIP = range(6)
 """The op bits of a record's attribute."""
 
 
-class Put(NamedTuple):
+class PutEffect(NamedTuple):
     """A new entry."""
 
     primary: bytes
     value: bytes
 
 
-class Puts(NamedTuple):
+class PutsEffect(NamedTuple):
     """New entries: primary, value, primary, value …"""
 
     items: list[bytes]
@@ -113,7 +113,7 @@ class Bury(NamedTuple):
     successor: bytes | None
 
 
-class Retry(NamedTuple):
+class RetryEffect(NamedTuple):
     """A buried entry waits again."""
 
     name: bytes
@@ -121,7 +121,7 @@ class Retry(NamedTuple):
     value: bytes
 
 
-class Delete(NamedTuple):
+class DeleteEffect(NamedTuple):
     """A waiting entry was deleted by its owner."""
 
     primary: bytes
@@ -186,7 +186,7 @@ class Clear(NamedTuple):
     flags: list[str]
 
 
-class Load(NamedTuple):
+class LoadEffect(NamedTuple):
     """New entries of a load that is made once, as `Puts` has them, and its number under its name."""
 
     name: str
@@ -194,7 +194,7 @@ class Load(NamedTuple):
     items: list[bytes]
 
 
-class Step(NamedTuple):
+class StepEffect(NamedTuple):
     """The wall clock was set: dates that stand for the end or the beginning of a duration move by so many ms (engine wallclock)."""
 
     by: int
@@ -219,20 +219,20 @@ class Packed(NamedTuple):
     They come in pieces, this many bytes in all. A piece is written before the next one is asked for.
     """
 
-    effect: Puts | Load
+    effect: PutsEffect | LoadEffect
     values: int
     size: int
     pieces: Iterator[bytes | memoryview]
 
 
 Effect = (
-    Put | Puts | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | Retry | Delete | Expire | Lower
-    | Unbury | Group | Carry | Raise | Skip | Clear | Load | LoadGroup | Step
+    PutEffect | PutsEffect | Replace | Queue | Claim | Done | Extend | Release | Timeout | Bury | RetryEffect | DeleteEffect | Expire
+    | Lower | Unbury | Group | Carry | Raise | Skip | Clear | LoadEffect | LoadGroup | StepEffect
 )  # fmt: skip
 
 VERBS: dict[type[Effect], tuple[int, int]] = {
-    Put: (1, INSERT),
-    Puts: (2, INSERT),
+    PutEffect: (1, INSERT),
+    PutsEffect: (2, INSERT),
     Replace: (3, UPDATE),
     Queue: (4, UPDATE),
     Claim: (5, UPDATE),
@@ -241,8 +241,8 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Release: (8, UPDATE),
     Timeout: (9, UPDATE),
     Bury: (10, DELETE),
-    Retry: (11, INSERT),
-    Delete: (12, DELETE),
+    RetryEffect: (11, INSERT),
+    DeleteEffect: (12, DELETE),
     Expire: (13, DELETE),
     Lower: (14, COMMAND),
     Unbury: (15, DELETE),
@@ -251,9 +251,9 @@ VERBS: dict[type[Effect], tuple[int, int]] = {
     Raise: (18, COMMAND),
     Skip: (19, SKIP),
     Clear: (20, DELETE),
-    Load: (22, INSERT),
+    LoadEffect: (22, INSERT),
     LoadGroup: (23, COMMAND),
-    Step: (24, NOOP),
+    StepEffect: (24, NOOP),
 }
 """The number and the op of each effect; 21 is that of a record which has the data before it too (record.WITH_OLD)."""
 
@@ -278,7 +278,7 @@ def from_list(verb: Any, args: list[Any]) -> Effect:
 def changes(effect: Effect) -> int:
     """How many offsets an effect takes."""
     match effect:
-        case Puts(items) | Load(items=items):
+        case PutsEffect(items) | LoadEffect(items=items):
             return len(items) // 2
         case Claim(items=items):
             return len(items) // 4

@@ -126,11 +126,11 @@ def encode_entry(
     data: bytes,
 ) -> bytes:
     """The bytes of an entry row."""
-    if type(key) is str:
+    if isinstance(key, str):
         raw = key.encode()
         size = len(raw)
     else:
-        raw = key  # type: ignore[assignment]
+        raw = key
         size = len(raw) | _IS_BYTES
     body = _entry_pack(insertion, expiration, accepted, at, version, timeouts, len(owner), size) + owner + raw + data
     return _crc_pack(crc32(primary + body)) + body

@@ -136,7 +136,7 @@ class Forecast:
         return render(self)
 
 
-class Tally:
+class ForecastTally:
     """Counts entries into the steps of a forecast, in any order."""
 
     def __init__(self, now: DateLike, *, step: DurationLike = "1m", horizon: DurationLike = "1h") -> None:
@@ -218,7 +218,7 @@ def forecast(
     horizon: DurationLike = "1h",
 ) -> Forecast:
     """The forecast of entries, each given as its process date, priority and status."""
-    tally = Tally(now, step=step, horizon=horizon)
+    tally = ForecastTally(now, step=step, horizon=horizon)
     for process_date, priority, status in rows:
         tally.add(process_date, priority, status)
     return tally.forecast()

@@ -36,7 +36,7 @@ class Need(NamedTuple):
     """Entries that are left at its end with the consumers of now."""
 
 
-class Change(NamedTuple):
+class ScalingStep(NamedTuple):
     """Have so many consumers from this date on."""
 
     at: int
@@ -51,7 +51,7 @@ class Scaling(NamedTuple):
     rate: float
     """Entries a second that one of them finishes."""
     needs: tuple[Need, ...]
-    plan: tuple[Change, ...]
+    plan: tuple[ScalingStep, ...]
     """From now on; empty when the consumers of now are just right throughout."""
     empty_at: int | None
     """When nothing that is due is left for the first time; None: not within the horizon."""
@@ -131,13 +131,13 @@ def _drain(due: Sequence[int], overdue: int, start: int, seconds: float, out: fl
     return left, empty_at
 
 
-def _plan(wanted: Sequence[int], consumers: int, ahead: int, start: int, step_ms: int) -> tuple[Change, ...]:
+def _plan(wanted: Sequence[int], consumers: int, ahead: int, start: int, step_ms: int) -> tuple[ScalingStep, ...]:
     """Where the number of consumers must change (C2)."""
-    changes: list[Change] = []
+    changes: list[ScalingStep] = []
     have = consumers
     for n in range(len(wanted)):
         want = max(wanted[n : n + ahead + 1])
         if want != have:
-            changes.append(Change(start + n * step_ms, want))
+            changes.append(ScalingStep(start + n * step_ms, want))
             have = want
     return tuple(changes)

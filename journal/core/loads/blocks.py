@@ -95,12 +95,12 @@ def encode_columns(
     columns = Columns(keys, list(data), priority, process_date, insertion_date, expiration, owner)
     _check_lengths(columns)
     try:
-        body = _packb(columns)
+        body: bytes = _packb(columns)
     except (TypeError, ValueError, OverflowError) as e:
         raise Invalid(f"a column has a value that no row can have: {e}") from e
     if len(body) > BLOCK_BYTES_MAX:
         raise Invalid(f"the block has {len(body)} bytes, more than {BLOCK_BYTES_MAX}: make several")
-    return _HEAD.pack(_BLOCK, crc32(body)) + body  # type: ignore[no-any-return]
+    return _HEAD.pack(_BLOCK, crc32(body)) + body
 
 
 def _shared(column: list[Any]) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from journal.core.loads.blocks import PartEncoder
@@ -24,7 +23,7 @@ PART_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,199}")
 LOAD_ID = re.compile(r"[0-9a-f]{32}")
 PIECE_BYTES = 512 << 10
 """What is sent at a time: well below what a frame may have."""
-Send = Callable[[int, bytes], None]
+Send = Callable[[int, bytes], object]
 """Sends a piece that begins at this byte of the part."""
 
 
@@ -121,9 +120,7 @@ class LoadPart:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         self._is_over = True
@@ -173,8 +170,6 @@ class LoadSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._is_over:
             self.abort()

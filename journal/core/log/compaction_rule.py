@@ -34,9 +34,9 @@ Mark = tuple[bytes, bool]
 def marks_of(effect: fx.Effect) -> list[Mark]:
     """One for each change of an effect and for each flag that it raises, in order; none of what never stays (D4)."""
     match effect:
-        case fx.Put(_, value) | fx.Replace(value=value) | fx.Release(value=value) | fx.Retry(value=value):
+        case fx.PutEffect(_, value) | fx.Replace(value=value) | fx.Release(value=value) | fx.RetryEffect(value=value):
             return [(_key(entry_key(value)), True)]
-        case fx.Puts(items) | fx.Load(items=items):
+        case fx.PutsEffect(items) | fx.LoadEffect(items=items):
             return [(_key(entry_key(value)), True) for value in items[1::2]]
         case fx.Queue(_, value):
             return [(_key(entry_key(value[PLACE_BYTES:])), True)]
@@ -48,7 +48,7 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
             return [(_key(key), True) for key in items[1::2]]
         case fx.Extend(key=key) | fx.Timeout(key=key) | fx.Unbury(key=key):
             return [(_key(key), False)]
-        case fx.Delete(key=key) | fx.Bury(key=key, flag=None):
+        case fx.DeleteEffect(key=key) | fx.Bury(key=key, flag=None):
             return [(_key(key), True)]
         case fx.Bury(key=key, flag=str() as flag):
             return [(_key(key), True), (_flag(flag), True)]
@@ -58,13 +58,13 @@ def marks_of(effect: fx.Effect) -> list[Mark]:
             return [mark for verb, *args in parts for mark in marks_of(fx.from_list(verb, args))]
         case fx.Clear(entries, _, flags):
             return [*((_key(key), True) for key in entries[1::2]), *((_flag(name), True) for name in flags)]
-        case fx.Carry() | fx.Skip() | fx.Step():
+        case fx.Carry() | fx.Skip() | fx.StepEffect():
             return []
     raise TypeError(f"{type(effect).__name__} has no key: say in {__name__} what it is a change of")
 
 
 def _key(key: UserKey) -> bytes:
-    return b"t" + key.encode() if type(key) is str else b"b" + key  # type: ignore[operator]
+    return b"t" + key.encode() if isinstance(key, str) else b"b" + key
 
 
 def _flag(name: str) -> bytes:

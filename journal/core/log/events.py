@@ -88,7 +88,7 @@ def _item(index: int, doc: str) -> Any:
     return property(itemgetter(index), doc=doc)
 
 
-class Event(tuple[Any, ...]):
+class Event(tuple[Where, int, str, str, bytes | None, bytes | None, More]):
     """
     One change; made by the log, never changed. Fields that a change does not have are None.
 
@@ -107,8 +107,7 @@ class Event(tuple[Any, ...]):
     @property
     def mode(self) -> str:
         """ "sync": a change as it happened; "copy": an entry that was there before; "complete": the copy is over."""
-        mode: str = self[0][2]
-        return mode
+        return self[0][2]
 
     verb: str = _item(
         3, """What was done: "put", "replace" (merged or moved), "queue" (behind a processing one), "claim", "done" …"""
@@ -117,14 +116,12 @@ class Event(tuple[Any, ...]):
     @property
     def timestamp(self) -> int:
         """When, in ms."""
-        timestamp: int = self[0][1]
-        return timestamp
+        return self[0][1]
 
     @property
     def namespace(self) -> str:
         """The journal's name."""
-        namespace: str = self[0][3]
-        return namespace
+        return self[0][3]
 
     @property
     def key(self) -> UserKey | None:
@@ -198,13 +195,13 @@ class Event(tuple[Any, ...]):
     @property
     def version(self) -> int | None:
         """The entry's version after the change."""
-        version: int | None = self[6].version
+        version = self[6].version
         return version if version is not None or self[5] is None else entry_columns(self[5])[2]
 
     @property
     def timeouts(self) -> int | None:
         """How often the entry has timed out."""
-        timeouts: int | None = self[6].timeouts
+        timeouts = self[6].timeouts
         return timeouts if timeouts is not None or self[5] is None else entry_columns(self[5])[3]
 
     @property
@@ -215,32 +212,27 @@ class Event(tuple[Any, ...]):
     @property
     def consumer(self) -> str | None:
         """The name of the consumer that claimed."""
-        consumer: str | None = self[6].consumer
-        return consumer
+        return self[6].consumer
 
     @property
     def token(self) -> int | None:
         """The lease that began or ended."""
-        token: int | None = self[6].token
-        return token
+        return self[6].token
 
     @property
     def deadline(self) -> int | None:
         """Until when a lease is active."""
-        deadline: int | None = self[6].deadline
-        return deadline
+        return self[6].deadline
 
     @property
     def reason(self) -> str | None:
         """Why an entry was buried."""
-        reason: str | None = self[6].reason
-        return reason
+        return self[6].reason
 
     @property
     def flag(self) -> str | None:
         """The flag that was raised or lowered."""
-        flag: str | None = self[6].flag
-        return flag
+        return self[6].flag
 
     def _asdict(self) -> dict[str, Any]:
         """All fields by name."""
@@ -273,8 +265,9 @@ def events_of(record: Record, payload: Payload, order: int, blank: dict[str, Any
     try:
         events = effect_events(payload.effect, where, record.offset)
         for event in events:
+            primary: Any = event[4]
             if event[5] is not None:
-                decode_entry(event[4], event[5])
+                decode_entry(primary, event[5])
     except (TypeError, ValueError, IndexError) as e:
         raise LogDamaged(f"the record at offset {record.offset} holds an effect that cannot be read: {e!r}") from e
     if len(events) != payload.changes:
@@ -299,9 +292,9 @@ def put_events(
 def effect_events(effect: fx.Effect, where: Where, offset: int) -> list[Event]:
     """The events of an effect whose first change has this offset."""
     match effect:
-        case fx.Put(primary, value):
+        case fx.PutEffect(primary, value):
             return [_written(where, offset, _INSERT, "put", primary, value)]
-        case fx.Puts(items) | fx.Load(items=items):
+        case fx.PutsEffect(items) | fx.LoadEffect(items=items):
             return list(put_events(repeat(where), offset, items[::2], items[1::2]))
         case fx.Done(items):
             return _done(where, offset, items)
@@ -379,7 +372,7 @@ def _clear(where: Where, offset: int, entries: list[Any], buried: list[bytes], f
 def _part(where: Where, offset: int, verb: Any, args: list[Any]) -> Event:
     """One part of a group: a change of its own."""
     effect = fx.from_list(verb, args)
-    if type(effect) in (fx.Group, fx.Load, fx.LoadGroup) or fx.changes(effect) != 1:
+    if type(effect) in (fx.Group, fx.LoadEffect, fx.LoadGroup) or fx.changes(effect) != 1:
         raise LogDamaged(f"a group of changes at offset {offset} holds {type(effect).__name__} with more than one")
     return effect_events(effect, where, offset)[0]
 
@@ -400,9 +393,9 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
             return _other(where, offset, _UPDATE, "timeout", primary, More(key, version, timeouts, token=token))
         case fx.Bury():
             return _buried(where, offset, effect)
-        case fx.Retry(_, primary, value):
+        case fx.RetryEffect(_, primary, value):
             return _written(where, offset, _INSERT, "retry", primary, value)
-        case fx.Delete(primary, key):
+        case fx.DeleteEffect(primary, key):
             return _other(where, offset, _DELETE, "delete", primary, More(key))
         case fx.Lower(name):
             return _other(where, offset, _COMMAND, "lower", None, More(flag=name))
@@ -410,7 +403,7 @@ def _single(where: Where, offset: int, effect: fx.Effect) -> Event:
             return _other(where, offset, _COMMAND, "raise", None, More(flag=name, reason=message))
         case fx.Carry():
             return _other(where, offset, _NOOP, "carry", None, More())
-        case fx.Step():
+        case fx.StepEffect():
             return _other(where, offset, _NOOP, "step", None, More())
         case fx.Unbury(_, key):
             return _other(where, offset, _COMMAND, "unbury", None, More(key))

@@ -20,8 +20,8 @@ from journal.core.requests.fields import (
     Tokens,
     Version,
 )
-from journal.core.requests.produce import PUT_ITEM, PutItem
-from journal.core.requests.request import CONSUME, Request, Retry, request
+from journal.core.requests.produce import PUT_ITEM, PutItem, check_dates
+from journal.core.requests.request import CONSUME, Request, RetryRule, request
 from journal.core.requests.types import list_of, or_null
 from journal.core.values import Put, PutResult
 from journal.errors import JournalError
@@ -29,7 +29,7 @@ from journal.errors import JournalError
 Nexts = Annotated[list[Put | None], list_of(or_null(PUT_ITEM))]
 
 
-@request("CLAIM", CONSUME, Retry.REQUEST, "{lease: lease or null, next_due}", lends=True)
+@request("CLAIM", CONSUME, RetryRule.REQUEST, "{lease: lease or null, next_due}", lends=True)
 class ClaimRequest(Request[Any]):
     """Takes the next entry that is due. `next_due` says when to ask again, when there is none."""
 
@@ -39,7 +39,7 @@ class ClaimRequest(Request[Any]):
     buckets: Buckets | None = None
 
 
-@request("CLAIM_MANY", CONSUME, Retry.REQUEST, "{leases: [lease], next_due}", lends=True)
+@request("CLAIM_MANY", CONSUME, RetryRule.REQUEST, "{leases: [lease], next_due}", lends=True)
 class ClaimManyRequest(Request[Any]):
     """Takes up to n entries; fewer when a frame holds no more."""
 
@@ -50,7 +50,7 @@ class ClaimManyRequest(Request[Any]):
     buckets: Buckets | None = None
 
 
-@request("CLAIM_KEY", CONSUME, Retry.REQUEST, "lease", lends=True)
+@request("CLAIM_KEY", CONSUME, RetryRule.REQUEST, "lease", lends=True)
 class ClaimKeyRequest(Request[Any]):
     """Takes the entry with this key, whatever comes before it; `not_found`, `leased`, `version_mismatch` or `not_due`."""
 
@@ -61,7 +61,7 @@ class ClaimKeyRequest(Request[Any]):
     durability: Level | None = None
 
 
-@request("DONE", CONSUME, Retry.TOKEN, "null, or result with `next`")
+@request("DONE", CONSUME, RetryRule.TOKEN, "null, or result with `next`")
 class DoneRequest(Request[PutResult | None]):
     """The work is finished: the entry goes, and `next`, a map with the parameters of PUT, is put, both or none; that needs the role
     produce too. Repeating it is harmless: the outcome is `repeated`."""
@@ -71,7 +71,7 @@ class DoneRequest(Request[PutResult | None]):
     durability: Level | None = None
 
 
-@request("DONE_MANY", CONSUME, Retry.TOKEN, "[result, error or null]")
+@request("DONE_MANY", CONSUME, RetryRule.TOKEN, "[result, error or null]")
 class DoneManyRequest(Request[list[PutResult | JournalError | None]]):
     """Finishes many with one record. `nexts`: for each token the map of the put that comes next, or null."""
 
@@ -80,7 +80,7 @@ class DoneManyRequest(Request[list[PutResult | JournalError | None]]):
     durability: Level | None = None
 
 
-@request("EXTEND", CONSUME, Retry.TOKEN, "{deadline, version}")
+@request("EXTEND", CONSUME, RetryRule.TOKEN, "{deadline, version}")
 class ExtendRequest(Request[tuple[int, int]]):
     """More time, from now on; never less than it has."""
 
@@ -88,7 +88,7 @@ class ExtendRequest(Request[tuple[int, int]]):
     lease: LeaseTime | None = None
 
 
-@request("RELEASE", CONSUME, Retry.REQUEST, "null")
+@request("RELEASE", CONSUME, RetryRule.REQUEST, "null")
 class ReleaseRequest(Request[None]):
     """Gives the entry back: it waits again, now or later, with its priority or another one. `failed`: an attempt that counts."""
 
@@ -99,8 +99,11 @@ class ReleaseRequest(Request[None]):
     failed: Bool = False
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        check_dates(self)
 
-@request("BURY", CONSUME, Retry.REQUEST, "null")
+
+@request("BURY", CONSUME, RetryRule.REQUEST, "null")
 class BuryRequest(Request[None]):
     """Gives the entry up; it is kept apart."""
 
@@ -109,21 +112,21 @@ class BuryRequest(Request[None]):
     durability: Level | None = None
 
 
-@request("LEASE", CONSUME, Retry.ALWAYS, "lease")
+@request("LEASE", CONSUME, RetryRule.ALWAYS, "lease")
 class LeaseRequest(Request[Any]):
     """The active lease of a token, as it is now; `lease_lost` when there is none any more."""
 
     token: Token
 
 
-@request("LEASES", CONSUME, Retry.ALWAYS, "{leases: [lease], after: bytes or null}", is_slow=True, in_parts=True)
+@request("LEASES", CONSUME, RetryRule.ALWAYS, "{leases: [lease], after: bytes or null}", is_slow=True, in_parts=True)
 class LeasesRequest(Request[list[Any]]):
     """The active leases of a consumer: after a restart it finds its own here. Of all: admin."""
 
     consumer: Consumer | None = None
 
 
-@request("SUBSCRIBE", CONSUME, Retry.CONNECTION, "{subscription}")
+@request("SUBSCRIBE", CONSUME, RetryRule.CONNECTION, "{subscription}")
 class SubscribeRequest(Request[int]):
     """Leases are pushed as entries fall due, as many as there is credit for."""
 
@@ -133,7 +136,7 @@ class SubscribeRequest(Request[int]):
     credit: Credit | None = None
 
 
-@request("UNSUBSCRIBE", CONSUME, Retry.CONNECTION, "null")
+@request("UNSUBSCRIBE", CONSUME, RetryRule.CONNECTION, "null")
 class UnsubscribeRequest(Request[None]):
     """No more leases are pushed; what was pushed is still leased."""
 

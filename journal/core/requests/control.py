@@ -7,7 +7,7 @@ Answered by the connection alone, without the engine: REGISTER, UNREGISTER, COMM
 from typing import Annotated, Any
 
 from journal.core.requests.fields import Listener, Service
-from journal.core.requests.request import ADMIN, ANYBODY, CONSUME, KNOWN, Request, Retry, Scope, request
+from journal.core.requests.request import ADMIN, ANY_CONNECTION, CONSUME, KNOWN, Request, RetryRule, Scope, request
 from journal.core.requests.types import DATE, JOURNAL, NUMBER, PORT, TEXT, integer, list_of
 
 _DAEMON = Scope.DAEMON
@@ -15,7 +15,9 @@ Number = Annotated[int | float, NUMBER]
 Words = Annotated[list[str], list_of(TEXT, 256)]
 
 
-@request("REGISTER", KNOWN, Retry.CONNECTION, "{service, commands: [text]}", scope=_DAEMON, answers=("HELP", "READY"))
+@request(
+    "REGISTER", KNOWN, RetryRule.CONNECTION, "{service, commands: [text]}", scope=_DAEMON, answers=("HELP", "READY")
+)
 class RegisterRequest(Request[dict[str, Any]]):
     """Gives this connection a name, which the identity must be allowed; consumer defaults to it."""
 
@@ -23,14 +25,14 @@ class RegisterRequest(Request[dict[str, Any]]):
     version: Annotated[int, integer("version", 1, 255)] | None = None
 
 
-@request("UNREGISTER", KNOWN, Retry.CONNECTION, "null", scope=_DAEMON, answers=("READY",))
+@request("UNREGISTER", KNOWN, RetryRule.CONNECTION, "null", scope=_DAEMON, answers=("READY",))
 class UnregisterRequest(Request[None]):
     """Takes the connection's name away; with `service`: when it is that one."""
 
     service: Service | None = None
 
 
-@request("COMMANDS", ANYBODY, Retry.ALWAYS, "[text]", scope=_DAEMON, answers=("COMMANDS",))
+@request("COMMANDS", ANY_CONNECTION, RetryRule.ALWAYS, "[text]", scope=_DAEMON, answers=("COMMANDS",))
 class CommandsRequest(Request[list[str]]):
     """The commands that there are; as a line: that can be sent as one. With `list` a service says which ones it understands, as the
     answer to HELP."""
@@ -38,7 +40,7 @@ class CommandsRequest(Request[list[str]]):
     list: Words | None = None
 
 
-@request("PING", ANYBODY, Retry.ALWAYS, "{received, answered}", scope=_DAEMON, answers=("PONG",))
+@request("PING", ANY_CONNECTION, RetryRule.ALWAYS, "{received, answered}", scope=_DAEMON, answers=("PONG",))
 class PingRequest(Request[tuple[int, int]]):
     """The heartbeat, with the daemon's clock. `offset` and `delay` are what the client reckoned from the last one: its drift."""
 
@@ -47,7 +49,7 @@ class PingRequest(Request[tuple[int, int]]):
     delay: Number | None = None
 
 
-@request("ALIVE", ANYBODY, Retry.ALWAYS, "{serial}", scope=_DAEMON, answers=("ABSOLUTELY",))
+@request("ALIVE", ANY_CONNECTION, RetryRule.ALWAYS, "{serial}", scope=_DAEMON, answers=("ABSOLUTELY",))
 class AliveRequest(Request[dict[str, Any]]):
     """Are you alive?"""
 
@@ -55,7 +57,12 @@ class AliveRequest(Request[dict[str, Any]]):
 
 
 @request(
-    "LISTEN", CONSUME, Retry.CONNECTION, "{listener, cookie, lease_ms, sequence}", scope=_DAEMON, answers=("LISTENING",)
+    "LISTEN",
+    CONSUME,
+    RetryRule.CONNECTION,
+    "{listener, cookie, lease_ms, sequence}",
+    scope=_DAEMON,
+    answers=("LISTENING",),
 )
 class ListenRequest(Request[dict[str, Any]]):
     """Asks for a datagram, to this port of the peer's own host, when entries fall due. With `listener`: renews its lease."""
@@ -65,21 +72,21 @@ class ListenRequest(Request[dict[str, Any]]):
     listener: Listener | None = None
 
 
-@request("UNLISTEN", CONSUME, Retry.CONNECTION, "bool", scope=_DAEMON, answers=("UNLISTENED",))
+@request("UNLISTEN", CONSUME, RetryRule.CONNECTION, "bool", scope=_DAEMON, answers=("UNLISTENED",))
 class UnlistenRequest(Request[bool]):
     """Ends that; false when there was none."""
 
     listener: Listener
 
 
-@request("STATUS", KNOWN, Retry.ALWAYS, "{status, up_since, …}", scope=_DAEMON, answers=("STATUS",))
+@request("STATUS", KNOWN, RetryRule.ALWAYS, "{status, up_since, …}", scope=_DAEMON, answers=("STATUS",))
 class StatusRequest(Request[dict[str, Any]]):
     """How the daemon is, or whether a service is registered."""
 
     service: Service | None = None
 
 
-@request("STOP", ADMIN, Retry.NEVER, "null", scope=_DAEMON, answers=("QUITTING",))
+@request("STOP", ADMIN, RetryRule.NEVER, "null", scope=_DAEMON, answers=("QUITTING",))
 class StopRequest(Request[None]):
     """The daemon finishes what is under way and ends."""
 

@@ -13,12 +13,13 @@ from journal.core.requests.fields import (
     Start,
     Subscription,
 )
-from journal.core.requests.request import ADMIN, CONSUME, KNOWN, Request, Retry, request
+from journal.core.requests.request import ADMIN, CONSUME, KNOWN, Request, RetryRule, request
 from journal.core.values import FeedView
+from journal.errors import Invalid
 
 
 @request(
-    "CHANGES", CONSUME, Retry.ALWAYS, "{events: [event], after: cursor or null, blank: map or null}",
+    "CHANGES", CONSUME, RetryRule.ALWAYS, "{events: [event], after: cursor or null, blank: map or null}",
     is_slow=True, is_long=True, is_of_log=True,
 )  # fmt: skip
 class ChangesRequest(Request[Any]):
@@ -30,7 +31,7 @@ class ChangesRequest(Request[Any]):
 
 
 @request(
-    "FEED_OPEN", CONSUME, Retry.CONNECTION, "{subscription, position: cursor, again: cursor, blank: map or null}",
+    "FEED_OPEN", CONSUME, RetryRule.CONNECTION, "{subscription, position: cursor, again: cursor, blank: map or null}",
     is_slow=True, is_of_log=True,
 )  # fmt: skip
 class FeedOpenRequest(Request[dict[str, Any]]):
@@ -45,8 +46,12 @@ class FeedOpenRequest(Request[dict[str, Any]]):
     unacked_max: Count | None = None
     credit: Credit | None = None
 
+    def __post_init__(self) -> None:
+        if self.copy and (self.consumer is None or self.start not in (None, "BEGIN")):
+            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
 
-@request("FEED_NEXT", CONSUME, Retry.CONNECTION, "{events: [event], is_end}", is_of_log=True)
+
+@request("FEED_NEXT", CONSUME, RetryRule.CONNECTION, "{events: [event], is_end}", is_of_log=True)
 class FeedNextRequest(Request[dict[str, Any]]):
     """The next events that are there, up to n; none is not the end of a live feed."""
 
@@ -54,7 +59,7 @@ class FeedNextRequest(Request[dict[str, Any]]):
     n: Count
 
 
-@request("FEED_ACK", CONSUME, Retry.CONNECTION, "{position: cursor, unacked}", is_of_log=True)
+@request("FEED_ACK", CONSUME, RetryRule.CONNECTION, "{position: cursor, unacked}", is_of_log=True)
 class FeedAckRequest(Request[dict[str, Any]]):
     """Acknowledges changes."""
 
@@ -62,7 +67,7 @@ class FeedAckRequest(Request[dict[str, Any]]):
     cursors: Cursors
 
 
-@request("FEED_FAIL", CONSUME, Retry.CONNECTION, "{again: cursor}", is_of_log=True)
+@request("FEED_FAIL", CONSUME, RetryRule.CONNECTION, "{again: cursor}", is_of_log=True)
 class FeedFailRequest(Request[dict[str, Any]]):
     """What was not acknowledged comes again, one at a time, up to that cursor."""
 
@@ -70,7 +75,7 @@ class FeedFailRequest(Request[dict[str, Any]]):
     cursors: Cursors | None = None
 
 
-@request("FEED_CLOSE", CONSUME, Retry.CONNECTION, "null", is_slow=True, is_of_log=True)
+@request("FEED_CLOSE", CONSUME, RetryRule.CONNECTION, "null", is_slow=True, is_of_log=True)
 class FeedCloseRequest(Request[None]):
     """Ends a feed."""
 
@@ -78,20 +83,26 @@ class FeedCloseRequest(Request[None]):
 
 
 @request(
-    "FEEDS", KNOWN, Retry.ALWAYS, "{feeds: [feed], after: bytes or null}", is_slow=True, is_of_log=True, in_parts=True
+    "FEEDS",
+    KNOWN,
+    RetryRule.ALWAYS,
+    "{feeds: [feed], after: bytes or null}",
+    is_slow=True,
+    is_of_log=True,
+    in_parts=True,
 )
 class FeedsRequest(Request[list[FeedView]]):
     """The feed consumers of a journal."""
 
 
-@request("FEED_REMOVE", ADMIN, Retry.REQUEST, "null", is_slow=True, is_of_log=True)
+@request("FEED_REMOVE", ADMIN, RetryRule.REQUEST, "null", is_slow=True, is_of_log=True)
 class FeedRemoveRequest(Request[None]):
     """Forgets a feed consumer."""
 
     consumer: FeedConsumer
 
 
-@request("FEED_MARK", ADMIN, Retry.ALWAYS, "null", is_slow=True, is_of_log=True)
+@request("FEED_MARK", ADMIN, RetryRule.ALWAYS, "null", is_slow=True, is_of_log=True)
 class FeedMarkRequest(Request[None]):
     """Sets a feed consumer's position."""
 
@@ -99,7 +110,7 @@ class FeedMarkRequest(Request[None]):
     cursor: CursorField
 
 
-@request("FEED_SKIP", ADMIN, Retry.REQUEST, "bool", is_slow=True, is_of_log=True)
+@request("FEED_SKIP", ADMIN, RetryRule.REQUEST, "bool", is_slow=True, is_of_log=True)
 class FeedSkipRequest(Request[bool]):
     """Acknowledges one change for a feed consumer."""
 

@@ -1,5 +1,6 @@
 """The verbs of loads. See journal.core.requests.request."""
 
+from journal.core.loads.session import part_names
 from journal.core.requests.fields import (
     Level,
     Load,
@@ -11,16 +12,16 @@ from journal.core.requests.fields import (
     Piece,
     PlaceInPart,
 )
-from journal.core.requests.request import PRODUCE, Request, Retry, request
+from journal.core.requests.request import PRODUCE, Request, RetryRule, request
 from journal.core.values import Loaded
 
 
-@request("LOAD_BEGIN", PRODUCE, Retry.REQUEST, "{load}", is_slow=True)
+@request("LOAD_BEGIN", PRODUCE, RetryRule.REQUEST, "{load}", is_slow=True)
 class LoadBeginRequest(Request[str]):
     """Begins a load whose parts come one by one, over any connections. It goes after an hour of silence, and with the daemon."""
 
 
-@request("LOAD_PART", PRODUCE, Retry.ALWAYS, "int", is_slow=True)
+@request("LOAD_PART", PRODUCE, RetryRule.ALWAYS, "int", is_slow=True)
 class LoadPartRequest(Request[int]):
     """Adds a piece to a part, which is the bytes of a part file (docs/LOADS.md); how many it has now. A piece that came before is no
     error; an empty one only asks whether the load is there."""
@@ -31,7 +32,7 @@ class LoadPartRequest(Request[int]):
     piece: Piece
 
 
-@request("LOAD_COMMIT", PRODUCE, Retry.REQUEST, "loaded", is_slow=True, is_long=True)
+@request("LOAD_COMMIT", PRODUCE, RetryRule.REQUEST, "loaded", is_slow=True, is_long=True)
 class LoadCommitRequest(Request[Loaded]):
     """Loads all rows of these parts as one change. Repeated it is answered alike; with `once` also by a daemon that was restarted."""
 
@@ -42,8 +43,11 @@ class LoadCommitRequest(Request[Loaded]):
     on_reject: OnReject = "fail"
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        part_names(self.parts)  # no part counts twice
 
-@request("LOAD_ABORT", PRODUCE, Retry.ALWAYS, "bool", is_slow=True)
+
+@request("LOAD_ABORT", PRODUCE, RetryRule.ALWAYS, "bool", is_slow=True)
 class LoadAbortRequest(Request[bool]):
     """Gives a load up; false when there is none."""
 

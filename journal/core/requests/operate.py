@@ -16,9 +16,9 @@ from journal.core.requests.fields import (
     Reason,
     Text,
 )
-from journal.core.requests.request import ADMIN, KNOWN, PRODUCE_OR_CONSUME, Request, Retry, Scope, request
-from journal.core.values import BuriedPage, Compacted, Flag, Generation, PutResult
-from journal.errors import JournalError
+from journal.core.requests.request import ADMIN, KNOWN, PRODUCE_OR_CONSUME, Request, RetryRule, Scope, request
+from journal.core.values import PAUSED, BuriedPage, Compacted, Flag, Generation, PutResult
+from journal.errors import Invalid, JournalError
 
 _DAEMON = Scope.DAEMON
 
@@ -26,7 +26,7 @@ _DAEMON = Scope.DAEMON
 @request(
     "OWNERS",
     ADMIN,
-    Retry.ALWAYS,
+    RetryRule.ALWAYS,
     "{owners: [[text, int]], after: bytes or null}",
     is_slow=True,
     is_long=True,
@@ -36,7 +36,7 @@ class OwnersRequest(Request[dict[str, int]]):
     """The producer groups that have entries, and how many."""
 
 
-@request("RAISE_FLAG", PRODUCE_OR_CONSUME, Retry.REQUEST, "null")
+@request("RAISE_FLAG", PRODUCE_OR_CONSUME, RetryRule.REQUEST, "null")
 class RaiseFlagRequest(Request[None]):
     """Has a person look at something: raises a flag, or raises it once more."""
 
@@ -44,8 +44,12 @@ class RaiseFlagRequest(Request[None]):
     message: Reason
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        if self.name == PAUSED:
+            raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
 
-@request("PAUSE", ADMIN, Retry.ALWAYS, "null")
+
+@request("PAUSE", ADMIN, RetryRule.ALWAYS, "null")
 class PauseRequest(Request[None]):
     """Nothing is handed out until RESUME, by claims, pushes or LISTEN; all else goes on. Asked again it has another reason."""
 
@@ -53,14 +57,14 @@ class PauseRequest(Request[None]):
     durability: Level | None = None
 
 
-@request("RESUME", ADMIN, Retry.REQUEST, "bool")
+@request("RESUME", ADMIN, RetryRule.REQUEST, "bool")
 class ResumeRequest(Request[bool]):
     """What is due is handed out again; false when the journal was not paused."""
 
     durability: Level | None = None
 
 
-@request("BURIED", ADMIN, Retry.ALWAYS, "{buried: [buried], after: bytes or null}", is_slow=True)
+@request("BURIED", ADMIN, RetryRule.ALWAYS, "{buried: [buried], after: bytes or null}", is_slow=True)
 class BuriedRequest(Request[BuriedPage]):
     """The entries that were given up on, in the order of burial; those whose key begins so, and whose reason has this text."""
 
@@ -70,7 +74,7 @@ class BuriedRequest(Request[BuriedPage]):
     limit: Limit | None = None
 
 
-@request("RETRY", ADMIN, Retry.REQUEST, "result")
+@request("RETRY", ADMIN, RetryRule.REQUEST, "result")
 class RetryRequest(Request[PutResult]):
     """Lets a buried entry wait again."""
 
@@ -78,7 +82,7 @@ class RetryRequest(Request[PutResult]):
     durability: Level | None = None
 
 
-@request("RETRY_MANY", ADMIN, Retry.REQUEST, "[result or error]")
+@request("RETRY_MANY", ADMIN, RetryRule.REQUEST, "[result or error]")
 class RetryManyRequest(Request[list[PutResult | JournalError]]):
     """Lets many wait again: one record, one sync."""
 
@@ -86,7 +90,7 @@ class RetryManyRequest(Request[list[PutResult | JournalError]]):
     durability: Level | None = None
 
 
-@request("DISCARD", ADMIN, Retry.REQUEST, "null")
+@request("DISCARD", ADMIN, RetryRule.REQUEST, "null")
 class DiscardRequest(Request[None]):
     """Deletes a buried entry."""
 
@@ -94,24 +98,24 @@ class DiscardRequest(Request[None]):
     durability: Level | None = None
 
 
-@request("ROTATE", ADMIN, Retry.REQUEST, "generation", is_slow=True, is_long=True, is_of_log=True)
+@request("ROTATE", ADMIN, RetryRule.REQUEST, "generation", is_slow=True, is_long=True, is_of_log=True)
 class RotateRequest(Request[Generation]):
     """Begins a new generation."""
 
 
-@request("COMPACT", ADMIN, Retry.REQUEST, "compacted", is_slow=True, is_long=True, is_of_log=True)
+@request("COMPACT", ADMIN, RetryRule.REQUEST, "compacted", is_slow=True, is_long=True, is_of_log=True)
 class CompactRequest(Request[Compacted]):
     """Compacts the log now."""
 
 
-@request("DECLARE", ADMIN, Retry.ALWAYS, "map", is_slow=True, is_long=True)
+@request("DECLARE", ADMIN, RetryRule.ALWAYS, "map", is_slow=True, is_long=True)
 class DeclareRequest(Request[dict[str, Any]]):
     """Declares a journal, or changes its settings; answers all of them."""
 
     settings: Map | None = None
 
 
-@request("DROP", ADMIN, Retry.REQUEST, "null", is_slow=True, is_long=True)
+@request("DROP", ADMIN, RetryRule.REQUEST, "null", is_slow=True, is_long=True)
 class DropRequest(Request[None]):
     """Deletes a journal with all that is in it."""
 
@@ -119,7 +123,7 @@ class DropRequest(Request[None]):
 @request(
     "JOURNALS",
     KNOWN,
-    Retry.ALWAYS,
+    RetryRule.ALWAYS,
     "{journals: [text], after: bytes or null}",
     scope=_DAEMON,
     is_slow=True,
@@ -129,19 +133,19 @@ class JournalsRequest(Request[list[str]]):
     """The journals that the identity may see."""
 
 
-@request("MERGED", ADMIN, Retry.ALWAYS, "map", scope=_DAEMON, is_slow=True, is_long=True)
+@request("MERGED", ADMIN, RetryRule.ALWAYS, "map", scope=_DAEMON, is_slow=True, is_long=True)
 class MergedRequest(Request[dict[str, Any]]):
     """The settings that merged journals have together, after changing those that are given; for identities that may see `_merged`."""
 
     settings: Map | None = None
 
 
-@request("FLAGS", ADMIN, Retry.ALWAYS, "[flag]", scope=_DAEMON, is_slow=True)
+@request("FLAGS", ADMIN, RetryRule.ALWAYS, "[flag]", scope=_DAEMON, is_slow=True)
 class FlagsRequest(Request[list[Flag]]):
     """What a person must look at, on the journals that the identity may see."""
 
 
-@request("LOWER", ADMIN, Retry.REQUEST, "null", scope=_DAEMON, is_slow=True)
+@request("LOWER", ADMIN, RetryRule.REQUEST, "null", scope=_DAEMON, is_slow=True)
 class LowerRequest(Request[None]):
     """A person has looked: takes a flag down."""
 
@@ -149,17 +153,17 @@ class LowerRequest(Request[None]):
     name: Flagged
 
 
-@request("STORE_STATISTICS", ADMIN, Retry.ALWAYS, "map", scope=_DAEMON, is_slow=True, is_long=True)
+@request("STORE_STATISTICS", ADMIN, RetryRule.ALWAYS, "map", scope=_DAEMON, is_slow=True, is_long=True)
 class StoreStatisticsRequest(Request[dict[str, Any]]):
     """Counters and sizes of the store, and of the journals that the identity may see."""
 
 
-@request("CHECKPOINT", ADMIN, Retry.ALWAYS, "null", scope=_DAEMON, is_slow=True, is_long=True)
+@request("CHECKPOINT", ADMIN, RetryRule.ALWAYS, "null", scope=_DAEMON, is_slow=True, is_long=True)
 class CheckpointRequest(Request[None]):
     """Commits everything for readers outside."""
 
 
-@request("BACKUP", ADMIN, Retry.REQUEST, "null", scope=_DAEMON)
+@request("BACKUP", ADMIN, RetryRule.REQUEST, "null", scope=_DAEMON)
 class BackupRequest(Request[None]):
     """Begins a backup in a directory of the daemon's machine, by its absolute path; for identities that may see all journals.
     One at a time."""
@@ -167,12 +171,12 @@ class BackupRequest(Request[None]):
     path: Text
 
 
-@request("BACKUP_STATE", ADMIN, Retry.ALWAYS, "{done, total, backup: backup or null}", scope=_DAEMON)
+@request("BACKUP_STATE", ADMIN, RetryRule.ALWAYS, "{done, total, backup: backup or null}", scope=_DAEMON)
 class BackupStateRequest(Request[Any]):
     """How many bytes of how many are done of the last backup, and what it came to: an error, or null while it is made."""
 
 
-@request("CHECK", ADMIN, Retry.ALWAYS, "[text]", scope=_DAEMON, is_slow=True, is_long=True)
+@request("CHECK", ADMIN, RetryRule.ALWAYS, "[text]", scope=_DAEMON, is_slow=True, is_long=True)
 class CheckRequest(Request[list[str]]):
     """Recomputes every index and counter of the journals that the identity may see; what differs, in words."""
 

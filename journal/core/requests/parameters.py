@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from journal.core.quoting import shown
-from journal.core.requests.types import Convert, Kind, refuse
+from journal.core.requests.types import Convert, FieldType, refuse
 from journal.errors import Invalid
 
 
@@ -16,7 +16,7 @@ class Parameter:
     """A parameter of a command."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     is_required: bool = False
     default: Any = None
     """Of the request's field."""
@@ -27,9 +27,9 @@ class Parameters(dict[str, Parameter]):
 
     __slots__ = ("checks", "fields", "required")
 
-    def __init__(self, parameters: Iterable[Parameter], fields: tuple[tuple[str, Parameter], ...] = ()) -> None:
+    def __init__(self, parameters: Iterable[Parameter], fields: Mapping[str, Parameter] | None = None) -> None:
         super().__init__((parameter.name, parameter) for parameter in parameters)
-        self.fields = fields
+        self.fields: Mapping[str, Parameter] = self if fields is None else fields
         """Those that the request has; others are of the wire alone."""
         self.checks = {name: (parameter.kind.check, parameter.is_required) for name, parameter in self.items()}
         self.required = tuple(name for name, parameter in self.items() if parameter.is_required)
@@ -63,7 +63,7 @@ def read_parameters(command: str, known: Parameters, written: Mapping[str, str])
     return read
 
 
-def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> Kind:
+def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Convert) -> FieldType:
     """One put, move or delete of a group: a map with the parameters of that command."""
 
     def check(parameter: str, value: Any) -> None:
@@ -72,4 +72,4 @@ def one_of_group(name: str, fields: Parameters, to_wire: Convert, from_wire: Con
         check_parameters(parameter, fields, value)
 
     meaning = f"a map with the parameters of {name.upper()} except durability"
-    return Kind(name, meaning, check, to_wire=to_wire, from_wire=from_wire)
+    return FieldType(name, meaning, check, to_wire=to_wire, from_wire=from_wire)

@@ -19,18 +19,16 @@ from journal.core.requests.fields import (
     Version,
 )
 from journal.core.requests.parameters import Parameters, one_of_group
-from journal.core.requests.request import PRODUCE, Request, Retry, request
-from journal.core.requests.types import DATE, DURATION, Kind, list_of
+from journal.core.requests.request import PRODUCE, Request, RetryRule, request
+from journal.core.requests.types import DATE, DURATION, FieldType, list_of
 from journal.core.values import Delete, Move, Put, PutOptions, PutResult
 from journal.errors import Invalid, JournalError
 
 _DATES = ("process_date", "expiration", "insertion_date")
 
 
-@request("PUT", PRODUCE, Retry.KEY, "result")
-class PutRequest(Request[PutResult]):
-    """Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it. With a version:
-    `version_mismatch` when the entry has another one; 0: when there is one. Such a put is not sent again to another daemon."""
+class _EntryRequest(Request[PutResult]):
+    """What an entry is made of."""
 
     key: Key | None = None
     data: Packed
@@ -40,11 +38,21 @@ class PutRequest(Request[PutResult]):
     expiration: Date | None = None
     insertion_date: Date | None = None
     owner: Owner | None = None
+
+
+@request("PUT", PRODUCE, RetryRule.KEY, "result")
+class PutRequest(_EntryRequest):
+    """Adds an entry or merges it into the one with this key. Without a key: the journal's schema forms it. With a version:
+    `version_mismatch` when the entry has another one; 0: when there is one. Such a put is not sent again to another daemon."""
+
     version: Version | None = None
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        check_dates(self)
 
-@request("MOVE", PRODUCE, Retry.REQUEST, "result")
+
+@request("MOVE", PRODUCE, RetryRule.REQUEST, "result")
 class MoveRequest(Request[PutResult]):
     """Another date or priority for an entry that is under no lease."""
 
@@ -56,8 +64,11 @@ class MoveRequest(Request[PutResult]):
     version: Version | None = None
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        check_move(self)
 
-@request("DELETE", PRODUCE, Retry.REQUEST, "bool")
+
+@request("DELETE", PRODUCE, RetryRule.REQUEST, "bool")
 class DeleteRequest(Request[bool]):
     """Removes an entry that is under no lease; false when there is none."""
 
@@ -92,17 +103,16 @@ def put_to(put: Put) -> dict[str, Any]:
     options = put.options
     if options is None:
         return sent
-    if options.process_date is not None and options.delay is not None:
-        raise Invalid("give process_date or delay, not both")
+    check_dates(options)
     for name in _DATES:
         if (date := getattr(options, name)) is not None and DATE.accept is not None:
             sent[name] = DATE.accept(name, date)
     if options.delay is not None and DURATION.accept is not None:
         sent["delay"] = DURATION.accept("delay", options.delay)
-    return sent | _whose(options)
+    return sent | _owner_and_version(options)
 
 
-def _whose(item: Any) -> dict[str, Any]:
+def _owner_and_version(item: Any) -> dict[str, Any]:
     sent: dict[str, Any] = {}
     if item.owner is not None:
         owner_bytes(item.owner)
@@ -129,13 +139,18 @@ def move_to(move: Move) -> dict[str, Any]:
         raise Invalid(f"move_many takes journal.Move objects, not {move!r}")
     check_move(move)
     key_bytes(move.key)
-    return {"key": move.key} | _given(move, "process_date", "delay", "priority") | _whose(move)
+    return {"key": move.key} | _given(move, "process_date", "delay", "priority") | _owner_and_version(move)
+
+
+def check_dates(item: Any) -> None:
+    """An entry has one date."""
+    if item.process_date is not None and item.delay is not None:
+        raise Invalid("give process_date or delay, not both")
 
 
 def check_move(move: Any) -> None:
     """What a move must say."""
-    if move.process_date is not None and move.delay is not None:
-        raise Invalid("give process_date or delay, not both")
+    check_dates(move)
     if move.process_date is None and move.delay is None and move.priority is None:
         raise Invalid("move needs a process_date, a delay or a priority")
 
@@ -145,10 +160,10 @@ def delete_to(delete: Any) -> dict[str, Any]:
     if not isinstance(delete, Delete):
         delete = Delete(delete)
     key_bytes(delete.key)
-    return {"key": delete.key} | _whose(delete)
+    return {"key": delete.key} | _owner_and_version(delete)
 
 
-def _item(name: str, of: type[Request[Any]], to_wire: Any, from_wire: Any) -> Kind:
+def _item(name: str, of: type[Request[Any]], to_wire: Any, from_wire: Any) -> FieldType:
     fields = Parameters(parameter for parameter in of.command.parameters.values() if parameter.name != "durability")
     return one_of_group(name, fields, to_wire, from_wire)
 
@@ -160,7 +175,7 @@ Moves = Annotated[list[Move], list_of(_item("move", MoveRequest, move_to, lambda
 Deletes = Annotated[list[Delete], list_of(_item("delete", DeleteRequest, delete_to, lambda sent: Delete(**sent)))]
 
 
-@request("PUT_MANY", PRODUCE, Retry.KEY, "[result or error]")
+@request("PUT_MANY", PRODUCE, RetryRule.KEY, "[result or error]")
 class PutManyRequest(Request[list[PutResult | JournalError]]):
     """A group: one record, one sync. Each is a map with the parameters of PUT."""
 
@@ -168,24 +183,19 @@ class PutManyRequest(Request[list[PutResult | JournalError]]):
     durability: Level | None = None
 
 
-@request("CREATE", PRODUCE, Retry.REQUEST, "result")
-class CreateRequest(Request[PutResult]):
+@request("CREATE", PRODUCE, RetryRule.REQUEST, "result")
+class CreateRequest(_EntryRequest):
     """Adds an entry; `key_exists` when there is one. With `is_repeatable` one that has the same data and owner is no error:
     a program may ask again after `connection_lost`."""
 
-    key: Key | None = None
-    data: Packed
-    priority: Priority = priorities.DEFAULT
-    process_date: Date | None = None
-    delay: Duration | None = None
-    expiration: Date | None = None
-    insertion_date: Date | None = None
-    owner: Owner | None = None
     is_repeatable: Bool = False
     durability: Level | None = None
 
+    def __post_init__(self) -> None:
+        check_dates(self)
 
-@request("CREATE_MANY", PRODUCE, Retry.REQUEST, "[result or error]")
+
+@request("CREATE_MANY", PRODUCE, RetryRule.REQUEST, "[result or error]")
 class CreateManyRequest(Request[list[PutResult | JournalError]]):
     """Creates a group: one record, one sync."""
 
@@ -194,7 +204,7 @@ class CreateManyRequest(Request[list[PutResult | JournalError]]):
     durability: Level | None = None
 
 
-@request("MOVE_MANY", PRODUCE, Retry.REQUEST, "[result or error]")
+@request("MOVE_MANY", PRODUCE, RetryRule.REQUEST, "[result or error]")
 class MoveManyRequest(Request[list[PutResult | JournalError]]):
     """Moves a group: one record, one sync. Each is a map with the parameters of MOVE."""
 
@@ -202,7 +212,7 @@ class MoveManyRequest(Request[list[PutResult | JournalError]]):
     durability: Level | None = None
 
 
-@request("DELETE_MANY", PRODUCE, Retry.REQUEST, "[bool or error]")
+@request("DELETE_MANY", PRODUCE, RetryRule.REQUEST, "[bool or error]")
 class DeleteManyRequest(Request[list[bool | JournalError]]):
     """Deletes a group: one record, one sync. Each is a map with the parameters of DELETE."""
 

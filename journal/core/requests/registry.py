@@ -23,7 +23,10 @@ def _declared(module: ModuleType) -> tuple[Command, ...]:
     return tuple(
         kind.command
         for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, Request) and kind.__module__ == module.__name__
+        if isinstance(kind, type)
+        and issubclass(kind, Request)
+        and "command" in vars(kind)
+        and kind.__module__ == module.__name__
     )
 
 

@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldType:
     """A type of parameters (P3)."""
 
     name: str
@@ -67,7 +67,7 @@ def refuse(name: str, value: Any, meaning: str) -> Invalid:
     return Invalid(f"{name} is {shown(value)}: it must be {meaning}")
 
 
-def integer(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> Kind:
+def integer(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> FieldType:
     """An int in a range."""
     text = f"an int from {low} to {high}" + (f", {meaning}" if meaning else "")
 
@@ -80,10 +80,10 @@ def integer(name: str, low: int, high: int, meaning: str = "", accept: Accept | 
             raise refuse(parameter, written, text)
         return int(written)
 
-    return Kind(name, text, check, read, accept)
+    return FieldType(name, text, check, read, accept)
 
 
-def text(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> Kind:
+def text(name: str, low: int, high: int, meaning: str = "", accept: Accept | None = None) -> FieldType:
     """A text of so many bytes."""
     said = f"a text of {low} to {high} bytes" + (f", {meaning}" if meaning else "")
 
@@ -91,10 +91,10 @@ def text(name: str, low: int, high: int, meaning: str = "", accept: Accept | Non
         if type(value) is not str or not low <= len(value.encode("utf-8", "replace")) <= high:
             raise refuse(parameter, value, said)
 
-    return Kind(name, said, check, lambda _, written: written, accept)
+    return FieldType(name, said, check, lambda _, written: written, accept)
 
 
-def one_of(name: str, *words: str, **ways: Any) -> Kind:
+def one_of(name: str, *words: str, **ways: Any) -> FieldType:
     """One of some words."""
     said = " or ".join(f'"{word}"' for word in words)
 
@@ -107,10 +107,10 @@ def one_of(name: str, *words: str, **ways: Any) -> Kind:
             raise Invalid(f"{parameter} is {value!r}: it must be one of {', '.join(words)}")
         return value
 
-    return Kind(name, said, check, lambda _, written: written, **{"accept": accept, **ways})
+    return FieldType(name, said, check, lambda _, written: written, **{"accept": accept, **ways})
 
 
-def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
+def list_of(kind: FieldType, high: int = LIST_MAX) -> FieldType:
     """A list of values of one kind."""
     said = f"a list of up to {high}: {kind.name}"
 
@@ -125,7 +125,7 @@ def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
         return [kind.read(parameter, part) for part in written.split(",") if part]
 
     accept, to_wire, from_wire = kind.accept, kind.to_wire, kind.from_wire
-    return Kind(
+    return FieldType(
         f"[{kind.name}]", said, check, None if kind.read is None else read,
         None if accept is None else lambda name, items: [accept(name, item) for item in arguments.listed(items, name)],
         None if to_wire is None else lambda items: [to_wire(item) for item in items],
@@ -133,7 +133,7 @@ def list_of(kind: Kind, high: int = LIST_MAX) -> Kind:
     )  # fmt: skip
 
 
-def or_null(kind: Kind) -> Kind:
+def or_null(kind: FieldType) -> FieldType:
     """A value of a kind, or null."""
 
     def check(parameter: str, value: Any) -> None:
@@ -141,7 +141,7 @@ def or_null(kind: Kind) -> Kind:
             kind.check(parameter, value)
 
     to_wire, from_wire = kind.to_wire, kind.from_wire
-    return Kind(
+    return FieldType(
         f"{kind.name} or null", f"{kind.meaning}, or null", check,
         to_wire=None if to_wire is None else lambda value: None if value is None else to_wire(value),
         from_wire=None if from_wire is None else lambda value: None if value is None else from_wire(value),
@@ -212,12 +212,12 @@ def _check_start(parameter: str, value: Any) -> None:
         _check_cursor(parameter, value)
 
 
-def _pattern(name: str, pattern: Any, meaning: str, high: int = 64, accept: Accept | None = None) -> Kind:
+def _pattern(name: str, pattern: Any, meaning: str, high: int = 64, accept: Accept | None = None) -> FieldType:
     def check(parameter: str, value: Any) -> None:
         if type(value) is not str or len(value) > high or pattern.fullmatch(value) is None:
             raise refuse(parameter, value, meaning)
 
-    return Kind(name, meaning, check, lambda _, written: written, accept)
+    return FieldType(name, meaning, check, lambda _, written: written, accept)
 
 
 def _check_journal(parameter: str, value: Any) -> None:
@@ -358,39 +358,39 @@ FLAG = text(
 TEXT = text("text", 0, TEXT_BYTES_MAX)
 REASON = text("text", 0, TEXT_BYTES_MAX, accept=lambda _, reason: arguments.reason_text(reason))
 PLACES = _pattern("name", PLACE, "1 to 64 letters, digits, _ . and -")
-KEY = Kind("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key, accept=_accept_key)
-PREFIX = Kind(
+KEY = FieldType("key", f"a text or bytes of 1 to {limits.KEY_BYTES_MAX} bytes", _check_key, accept=_accept_key)
+PREFIX = FieldType(
     "prefix", f"a text or bytes of up to {limits.KEY_BYTES_MAX} bytes: what a key begins with", _check_prefix,
     accept=lambda _, prefix: arguments.check_prefix(prefix),
 )  # fmt: skip
-PACKED = Kind(
+PACKED = FieldType(
     "packed", "bytes: one packed msgpack value, which the daemon passes on as it is", _check_packed, to_wire=pack_data
 )
-BYTES = Kind("bytes", "1 to 256 bytes, as the daemon gave them", _check_bytes)
-AFTER = Kind(
+BYTES = FieldType("bytes", "1 to 256 bytes, as the daemon gave them", _check_bytes)
+AFTER = FieldType(
     "bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.page_start(after)[:-1],
 )  # fmt: skip
 """Where a page of entries begins: behind a primary key."""
-BURIED_AFTER = Kind("bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.buried_start(after))
-BOOL = Kind("bool", "true or false", _check_bool, _read_bool, accept=lambda _, value: bool(value))
-NUMBER = Kind("number", "an int or a float", _check_number, _read_number)
-MAP = Kind("map", "a map with names as keys", _check_map)
-CURSOR = Kind(
+BURIED_AFTER = FieldType("bytes", BYTES.meaning, _check_bytes, accept=lambda _, after: arguments.buried_start(after))
+BOOL = FieldType("bool", "true or false", _check_bool, _read_bool, accept=lambda _, value: bool(value))
+NUMBER = FieldType("number", "an int or a float", _check_number, _read_number)
+MAP = FieldType("map", "a map with names as keys", _check_map)
+CURSOR = FieldType(
     "cursor", "a cursor: [order, offset], the offset -1 before the first", _check_cursor,
     accept=_accept_cursor, to_wire=list, from_wire=lambda value: Cursor(*value),
 )  # fmt: skip
-START = Kind(
+START = FieldType(
     "start", '"BEGIN", "END" or a cursor', _check_start,
     to_wire=lambda start: list(start) if isinstance(start, Cursor) else start, from_wire=_start_from,
 )  # fmt: skip
-RANGES = Kind(
+RANGES = FieldType(
     "ranges",
     f"up to {RANGES_MAX} ranges of primary keys, in order and apart: [[first, end], …], bytes each, the end not among them",
     _check_ranges,
     to_wire=lambda ranges: [list(each) for each in ranges],
     from_wire=checked_ranges,
 )
-BUCKETS = Kind(
+BUCKETS = FieldType(
     "buckets", f'a text: the first and the last bucket, "0-3", or one, "5"; below {BUCKETS_MAX}', _check_buckets,
     accept=_accept_buckets, to_wire=str, from_wire=range_of,
 )  # fmt: skip
@@ -405,12 +405,12 @@ PART = _pattern(
     accept=lambda _, name: part_name(name),
 )  # fmt: skip
 PLACE_IN_PART = integer("place", 0, 1 << 48, "bytes from the beginning of the part")
-PIECE = Kind("piece", "bytes of a part file of a load, as many as a frame holds", _check_piece)
+PIECE = FieldType("piece", "bytes of a part file of a load, as many as a frame holds", _check_piece)
 LOAD_NAME = text("load name", 1, limits.LOAD_NAME_BYTES_MAX)
-ONCE = Kind(
+ONCE = FieldType(
     "once", "a name of 1 to 255 bytes and a number: [name, number]", _check_once,
     accept=_accept_once, to_wire=list, from_wire=tuple,
 )  # fmt: skip
 ON_CONFLICT = one_of("conflict", "merge", "replace", "skip", "error")
 ON_REJECT = one_of("reject", "fail", "list")
-JOURNAL = Kind("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)
+JOURNAL = FieldType("journal", 'the name of a journal, or "*" for all', _check_journal, lambda _, written: written)

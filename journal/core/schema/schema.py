@@ -19,16 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from journal.core.entry.keys import UserKey, key_bytes
 from journal.core.entry.rows import unpack_data
 from journal.core.schema.field import NAME_CHARACTERS_MAX, check_name, declared_field, filling, refuse_others
 from journal.core.schema.field import Field as Field
-from journal.core.schema.toml import read_toml
 from journal.core.schema.types import KEY_TYPES, Check, check_of, joined, shown
-from journal.core.schema.xml import read_xml
 from journal.errors import Invalid
 
 VERSION = 1
@@ -182,11 +179,15 @@ class Schema:
     @classmethod
     def from_toml(cls, text: str) -> Schema:
         """The schema of a TOML text: `[schema]` with `key`, and a table `[schema.fields.<name>]` for each field."""
+        from journal.core.schema.toml import read_toml  # most programs read none: a parser less to import
+
         return cls.from_dict(read_toml(text))
 
     @classmethod
     def from_xml(cls, text: str) -> Schema:
         """The schema of an XML table declaration: `<table><schema><column name= type= required=/>…`."""
+        from journal.core.schema.xml import read_xml
+
         return cls.from_dict(read_xml(text))
 
     def _part(self, name: str, checked: Check, data: Mapping[str, Any]) -> Any:
@@ -275,6 +276,8 @@ def _spelled(value: Any) -> str:
 
 
 def _nearest(name: str, names: list[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name[:NAME_CHARACTERS_MAX], names, n=1)
     return f": did you mean {near[0]!r}?" if near else f": the fields are {_listed(names)}"
 

@@ -31,18 +31,27 @@ from journal.core.settings import MERGED
 from journal.core.snapshot_blocks import verify as verify_rows
 from journal.core.values import Backup
 from journal.engine.backups import manifest as manifests
-from journal.engine.backups.manifest import NEW, STORE, File, Manifest, copy_bytes, is_whole, numbered, sha256_of
+from journal.engine.backups.manifest import (
+    NEW,
+    STORE,
+    BackupManifest,
+    CopiedFile,
+    copy_bytes,
+    is_whole,
+    numbered,
+    sha256_of,
+)
 from journal.engine.feed.offset_log import OffsetLog
 from journal.engine.files.lmdb import LmdbCopy, LmdbFile, digest_of
 from journal.engine.files.posix import TOKENS, open_file, remove_tree, storage_error, sync_directory, write_zeros
-from journal.engine.log.reader import SEGMENT_BYTES_FIRST, Place, list_segments, records, segment_path
+from journal.engine.log.reader import SEGMENT_BYTES_FIRST, RecordPlace, list_segments, records, segment_path
 from journal.engine.log.writer import RESERVE
 from journal.engine.snapshots.take import RESERVE_BYTES, _Reader
 from journal.errors import Busy, Invalid, StorageError, StoreDamaged, StoreFull
 from journal.shield import give_way
 
 if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+    from journal.engine.own_pipeline import OwnPipeline
     from journal.engine.store import EngineStore
 
 log = logging.getLogger("journal.backups")
@@ -108,9 +117,9 @@ class _Making:
         self._older = [path for _, path in older]
         self._path = dest / f"backup-{older[-1][0] + 1 if older else 1:06d}"
         self._new = self._path.with_name(self._path.name + NEW)
-        self._before = self._last(store._catalog.identity)
+        self._before = self._last(store.catalog.identity)
 
-    def _last(self, identity: str) -> Manifest | None:
+    def _last(self, identity: str) -> BackupManifest | None:
         """The manifest of the last backup there, which must be of this store."""
         if not self._older:
             return None
@@ -159,16 +168,13 @@ class _Making:
 
     # -- one moment ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, stack: ExitStack) -> tuple[list[_Copy], Manifest]:
+    def _begin(self, stack: ExitStack) -> tuple[list[_Copy], BackupManifest]:
         """What is to be copied, pinned until the stack ends (B1, B2)."""
         store = self._store
-        with store._lock:
-            pipelines = [store.journal(name, {}).p for name in store.alone()]
-            if store.has_merged():
-                pipelines.append(store.merged({}).p)
-            return store._keeper.call(lambda: self._begin_all(pipelines, stack))
+        with store.still() as pipelines:
+            return store.keeper.call(lambda: self._begin_all(pipelines, stack))
 
-    def _begin_all(self, pipelines: list[Pipeline], stack: ExitStack) -> tuple[list[_Copy], Manifest]:
+    def _begin_all(self, pipelines: list[OwnPipeline], stack: ExitStack) -> tuple[list[_Copy], BackupManifest]:
         """On the keeper."""
         store = self._store
         copies: list[_Copy] = []
@@ -179,8 +185,8 @@ class _Making:
             stack.callback(pinned.end)
             digests[p.name] = {}
             copies += [copy._replace(path=f"{p.name}/{copy.path}") for copy in pinned.begin()]
-            cursors[p.name] = str(cursor_of(base_of(p.order) + p.checkpoints.applied.offset - 1))
-        file = store._catalog.file
+            cursors[p.name] = str(cursor_of(base_of(p.order) + pinned.applied.offset - 1))
+        file = store.catalog.file
         txn = file.begin()
         stack.callback(txn.abort)
         write = partial(_write_lmdb, file, txn)
@@ -189,14 +195,14 @@ class _Making:
         if tokens.exists():
             write = partial(copy_bytes, tokens)
             copies.append(_Copy(TOKENS, os.stat(tokens).st_size, [], write, lambda path: None))
-        manifest = Manifest(
-            store._catalog.identity, str(store.path), store.time.now(), store._catalog.opening, cursors, digests, {}
+        manifest = BackupManifest(
+            store.catalog.identity, str(store.path), store.time.now(), store.catalog.opening, cursors, digests, {}
         )
         return copies, manifest
 
     # -- copying ------------------------------------------------------------------------------------------------------
 
-    def _copy_all(self, copies: list[_Copy], manifest: Manifest) -> list[str]:
+    def _copy_all(self, copies: list[_Copy], manifest: BackupManifest) -> list[str]:
         """Make the copies that there are not yet; which these are."""
         kept = {copy.path: file for copy in copies if (file := self._kept(copy)) is not None}
         self._check_room(sum(copy.bytes for copy in copies if copy.path not in kept))
@@ -212,7 +218,7 @@ class _Making:
                 _sync(target)
                 copy.check(target)
                 self._tick(copy.bytes)
-                file = File(os.stat(target).st_size, sha256_of(target, self._tick), copy.source)
+                file = CopiedFile(os.stat(target).st_size, sha256_of(target, self._tick), copy.source)
                 copied.append(copy.path)
             manifest.files[copy.path] = file
             if copy.path.endswith("/rows.mdb"):
@@ -225,12 +231,12 @@ class _Making:
             return digest_of(target)
         return self._before.digests[journal][order]
 
-    def _kept(self, copy: _Copy) -> File | None:
+    def _kept(self, copy: _Copy) -> CopiedFile | None:
         """The same file in the last backup."""
         before = None if self._before is None else self._before.files.get(copy.path)
         return before if before is not None and copy.source and before.source == copy.source else None
 
-    def _link(self, name: str, file: File, target: Path) -> bool:
+    def _link(self, name: str, file: CopiedFile, target: Path) -> bool:
         """Have a file of the last backup here too, if it is as it was (B5)."""
         source = self._older[-1] / STORE / name
         if not is_whole(source, file, self._tick):
@@ -254,27 +260,31 @@ class _Making:
 class _Pinned:
     """A journal that is being copied, or what merged journals share. Begun on the keeper, ended on any thread."""
 
-    def __init__(self, p: Pipeline) -> None:
+    def __init__(self, p: OwnPipeline) -> None:
         self._p = p
         self._readers: list[_Reader] = []
-        p.generations.snapshots.begin()
+        self._log, self._generations, self._retention = p.log, p.generations, p.retention
+        self._consumers, self._checkpoints = p.consumers, p.checkpoints
         with p.lock:
-            p.generations.pins += 1
-            self._pin = min(p.log.keep_from, p.log.base + p.log.first)
-            p.retention.pins.append(self._pin)
-            p.retention.hold()
+            p.begin_copy()
+            self._pin = self._retention.pin()
+
+    @property
+    def applied(self) -> RecordPlace:
+        """What the copied rows have applied of the log."""
+        return self._checkpoints.applied
 
     def begin(self) -> list[_Copy]:
         """Make a checkpoint; what there is to copy, with paths below the journal's."""
-        p = self._p
-        with p.consumers.lock:
-            consumers = [each.kept() for each in p.consumers.known.values()]  # B3
+        p, log = self._p, self._log
+        with self._consumers.lock:
+            consumers = [each.kept() for each in self._consumers.known.values()]  # B3
         with p.lock:
             p.enter()
-        p.checkpoints.run()
+        p.checkpoint()
         self._readers = [_Reader(rows) for rows in p.rows_now()]
         with p.lock:
-            applied, now = p.checkpoints.applied, p.time.now()
+            applied, now = self.applied, p.time.now()
         copies = [
             _Copy(
                 f"{reader.order:06d}/rows.mdb", reader.used_bytes, _source(reader.file.path, reader.file.applied_at()), reader.write_to,
@@ -282,12 +292,12 @@ class _Pinned:
             )
             for reader in self._readers
         ]  # fmt: skip
-        for kept in p.generations.kept:
+        for kept in self._generations.kept:
             if kept.last is not None and kept.has_log:
-                copies += _segments(p.directory(kept.order) / "log", 0, Place(kept.last + 1, NEVER, 0))
-        copies += _segments(p.log.directory, self._pin - p.log.base, applied)
+                copies += _segments(p.directory(kept.order) / "log", 0, RecordPlace(kept.last + 1, NEVER, 0))
+        copies += _segments(log.directory, self._pin - log.base, applied)
         if consumers:
-            write = partial(_write_offsets, p.name.encode(), consumers, now)
+            write = partial(_write_offsets, log.namespace, consumers, now)
             copies.append(_Copy(f"offsets/{0:020d}.log", 0, [], write, lambda path: None))
         return copies
 
@@ -297,11 +307,8 @@ class _Pinned:
         for reader in self._readers:
             reader.end()
         with p.lock:
-            p.generations.pins -= 1
-            p.retention.pins.remove(self._pin)
-            p.retention.hold()
-            p.checkpoints.free_soon()
-        p.generations.snapshots.end()
+            p.end_copy()
+            self._retention.unpin(self._pin)
 
 
 def _source(path: Path, *content: int) -> list[int]:
@@ -310,7 +317,7 @@ def _source(path: Path, *content: int) -> list[int]:
     return [found.st_dev, found.st_ino, *content]
 
 
-def _segments(directory: Path, kept_from: int, end: Place) -> list[_Copy]:
+def _segments(directory: Path, kept_from: int, end: RecordPlace) -> list[_Copy]:
     """The segments of a generation's log that hold changes from an offset on, up to an end (B3)."""
     firsts = [first for first in list_segments(directory) if first <= end.segment]
     copies = []
@@ -374,7 +381,7 @@ def _check_segment(first: int, behind: int, path: Path) -> None:
     fd = open_file(path, os.O_RDONLY)
     try:
         end = first
-        for place, _, parts in records(fd, Place(first, first, 0)):
+        for place, _, parts in records(fd, RecordPlace(first, first, 0)):
             end = place.offset + parts.changes
     finally:
         os.close(fd)

@@ -35,7 +35,7 @@ Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class CopiedFile:
     """A file of a backup."""
 
     bytes: int
@@ -45,7 +45,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """What a backup holds."""
 
     store: str
@@ -57,7 +57,7 @@ class Manifest:
     """The last change of each journal that is in it, as a cursor."""
     digests: dict[str, dict[str, int | None]]
     """Of the rows, as a clean close leaves them in the catalog."""
-    files: dict[str, File]
+    files: dict[str, CopiedFile]
     """By path."""
 
     @property
@@ -89,7 +89,7 @@ def newest(path: Path) -> Path:
     return found[-1][1]
 
 
-def write(backup: Path, manifest: Manifest) -> None:
+def write(backup: Path, manifest: BackupManifest) -> None:
     """Write the manifest, durable on return."""
     text = json.dumps({"format": _FORMAT, **asdict(manifest)}, indent=1, sort_keys=True).encode()
     fd = open_file(backup / _MANIFEST, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -101,7 +101,7 @@ def write(backup: Path, manifest: Manifest) -> None:
     sync_directory(backup)
 
 
-def read(backup: Path) -> Manifest:
+def read(backup: Path) -> BackupManifest:
     """The manifest of a backup."""
     path = backup / _MANIFEST
     try:
@@ -113,10 +113,10 @@ def read(backup: Path) -> Manifest:
     kept = json.loads(text)
     if kept.pop("format", None) != _FORMAT:
         raise StoreDamaged(f"{path} has a format that this version does not know: use the version that made the backup")
-    return Manifest(**kept | {"files": {name: File(**each) for name, each in kept["files"].items()}})
+    return BackupManifest(**kept | {"files": {name: CopiedFile(**each) for name, each in kept["files"].items()}})
 
 
-def is_whole(path: Path, file: File, tick: Tick = lambda size: None) -> bool:
+def is_whole(path: Path, file: CopiedFile, tick: Tick = lambda size: None) -> bool:
     """Whether a file is as the manifest says (K2)."""
     try:
         return os.stat(path).st_size == file.bytes and sha256_of(path, tick) == file.sha256
@@ -124,7 +124,7 @@ def is_whole(path: Path, file: File, tick: Tick = lambda size: None) -> bool:
         return False
 
 
-def verify(backup: Path, manifest: Manifest, tick: Tick = lambda size: None) -> None:
+def verify(backup: Path, manifest: BackupManifest, tick: Tick = lambda size: None) -> None:
     """Refuse a backup of which a file is missing or has changed (K2)."""
     for name, file in manifest.files.items():
         path = backup / STORE / name

@@ -12,23 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from journal.core.log.cursor import Cursor
 from journal.core.log.cursor_math import distance, oldest, resolve
 from journal.core.log.events import Event
-from journal.engine.feed.log_tail import Tail, spans_of
+from journal.engine.feed.log_tail import FollowedJournal, Tail, spans_of
 from journal.errors import CursorUnavailable, Invalid
 from journal.shield import SHIELD
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
 
 BLOCKS = 16
 """Blocks of other journals' changes that are read before it is looked whether the end is reached: 4 MiB."""
 
 
-def changes(p: Pipeline, after: Cursor, until: Cursor) -> Iterator[Event]:
+def changes(p: FollowedJournal, after: Cursor, until: Cursor) -> Iterator[Event]:
     """The changes after one cursor, up to and with that of another."""
     check_life(p, after)
     with p.lock:
@@ -39,17 +35,18 @@ def changes(p: Pipeline, after: Cursor, until: Cursor) -> Iterator[Event]:
     return _read(Tail(p, resolve(after, spans)), until) if count else iter(())
 
 
-def first_cursor(p: Pipeline) -> Cursor:
+def first_cursor(p: FollowedJournal) -> Cursor:
     """The oldest cursor whose changes can all be read."""
     with p.lock:
         return max(oldest(spans_of(p)), Cursor(p.generations.first, -1))
 
 
-def check_life(p: Pipeline, cursor: object) -> None:
+def check_life(p: FollowedJournal, cursor: object) -> None:
     """Refuses a cursor from before a merged journal was declared: what is gone since then is not in its changes (former_names V2)."""
-    if isinstance(cursor, Cursor) and type(cursor.order) is int and cursor.order < p.generations.first:
+    first = p.generations.first
+    if isinstance(cursor, Cursor) and type(cursor.order) is int and cursor.order < first:
         raise CursorUnavailable(
-            f"{cursor} is from before journal {p.name} was declared, in generation {p.generations.first}: it is one of a journal "
+            f"{cursor} is from before journal {p.name} was declared, in generation {first}: it is one of a journal "
             f"that was dropped, or of another. The oldest cursor that is available is {first_cursor(p)}"
         )
 

@@ -19,82 +19,58 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from journal.core.limits import NEVER
 from journal.core.log.acks import Acks
 from journal.core.log.cursor import Cursor, cursor_of, place_of
-from journal.core.log.cursor_math import Span, lag, newest, oldest, resolve, roll_forward
+from journal.core.log.cursor_math import Span, oldest, roll_forward
 from journal.core.settings import MERGED
-from journal.core.values import FeedView as FeedView
-from journal.engine.feed.log_tail import KeptLog, kept_logs, spans_of
-from journal.engine.feed.offset_log import COPY, SYNC, Kept, OffsetLog
+from journal.core.values import FeedView
+from journal.engine.feed.consumer import FeedConsumer, start_of
+from journal.engine.feed.log_tail import FollowedJournal, kept_logs, spans_of
+from journal.engine.feed.offset_log import COPY, SYNC, KeptConsumer, OffsetLog
+from journal.engine.log.closed_logs import KeptLog
+from journal.engine.log.group_commit import GroupCommit
 from journal.engine.log.reader import list_segments, segment_path
-from journal.engine.runtime.background import Alarm
+from journal.engine.runtime.background import Alarm, Keeper
+from journal.engine.runtime.clock import EngineTime
 from journal.engine.state import commit_parts
 from journal.errors import Invalid, JournalError, NotFound, Refused, StorageError, StoreDamaged
 
 if TYPE_CHECKING:
-    from journal.engine.feed.feed import Feed
-    from journal.engine.pipeline import Pipeline
+    from journal.engine.feed.feed import EngineFeed
 
 log = logging.getLogger("journal.consumers")
 
-FLUSH_MS = 1000
 RETRY_MS = 1000
 CONSUMERS_MAX = 10_000
 RUNS_MAX = 10_000
 """Runs of cursors that may be acknowledged above a position by hand."""
 
 
-class Consumer:
-    """One named consumer."""
+class FollowedLog(FollowedJournal, Protocol):
+    """A journal that keeps its log for its consumers."""
 
-    def __init__(self, name: str, acks: Acks, mode: int = SYNC) -> None:
-        self.name = name
-        self.acks = acks
-        self.start = acks.position
-        """While it copies: the place in the log that is held for it."""
-        self.held = acks.position
-        """Its position as the offset log has it (H1)."""
-        self.is_copying = mode == COPY
-        self.is_dirty = False
-        self.flush_ms = FLUSH_MS
-        self.feed: weakref.ref[Feed] | None = None
-        """The open feed of this consumer; one that was garbage-collected counts as closed."""
-
-    def kept(self) -> Kept:
-        """What the offset log shall keep; under the consumers' lock."""
-        if (feed := self.open_feed) is not None:
-            feed.note()
-        if self.is_copying:
-            return Kept(self.name, COPY, self.start, self.start)
-        return Kept(self.name, SYNC, self.acks.position, self.acks.high, self.acks.runs())
-
-    @property
-    def position(self) -> Cursor:
-        """Where it stands in the log."""
-        return self.start if self.is_copying else self.acks.position
-
-    @property
-    def open_feed(self) -> Feed | None:
-        """The feed that is open on it."""
-        feed = self.feed() if self.feed is not None else None
-        return None if feed is None or feed.is_closed else feed
+    def hold_log(self) -> None: ...
+    def free_log(self) -> None: ...
 
 
-class Consumers:
-    """All named consumers of a journal."""
+class LogConsumers:
+    """All named consumers that follow one log."""
 
-    def __init__(self, p: Pipeline, directory: Path) -> None:
+    def __init__(
+        self, p: FollowedLog, directory: Path, *, commit: GroupCommit, keeper: Keeper, time: EngineTime
+    ) -> None:
         self.lock = threading.Lock()
-        self.known: dict[str, Consumer] = {}
+        self.known: dict[str, FeedConsumer] = {}
         self.directory = directory
-        self._p = p
+        self._p, self._log = p, p.log
+        self._commit, self._keeper, self._time = commit, keeper, time
         self._offsets = OffsetLog(directory, p.name.encode())
         self._opening = threading.Lock()
         self._writing = threading.Lock()
-        self._alarm = Alarm(p.keeper, self._flush_later)
+        self._alarm = Alarm(keeper, self._flush_later)
         """Set to the earliest date when something is to be written, by the steady clock."""
         self.is_closed = False
 
@@ -104,24 +80,23 @@ class Consumers:
         """Read the offset log, and hold the log from here on (H1)."""
         self._take(self._offsets.load())
         for name, consumer in self.known.items():
-            if place_of(consumer.acks.high) >= self._p.log.next_offset:
-                end = cursor_of(self._p.log.next_offset - 1)
+            if place_of(consumer.acks.high) >= self._log.next_offset:
+                end = cursor_of(self._log.next_offset - 1)
                 raise StoreDamaged(
                     commit_parts.refusal(
                         f"{self.directory} says that {name!r} was given {consumer.acks.high}, the log ends with {end}"
                     )
                 )
         with self._p.lock:
-            self._hold()
-            self._p.checkpoints.free_soon()  # a crash may have come before it
+            self._p.hold_log()
 
     def look(self) -> None:
         """Read the offset log of a store that another process owns."""
         self._take(self._offsets.load(is_owner=False))
 
-    def _take(self, found: list[Kept]) -> None:
+    def _take(self, found: list[KeptConsumer]) -> None:
         self.known = {
-            kept.name: Consumer(kept.name, Acks(kept.position, kept.high, kept.runs), kept.mode) for kept in found
+            kept.name: FeedConsumer(kept.name, Acks(kept.position, kept.high, kept.runs), kept.mode) for kept in found
         }
 
     def close(self) -> None:
@@ -146,7 +121,7 @@ class Consumers:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def touched(self, consumer: Consumer) -> None:
+    def touched(self, consumer: FeedConsumer) -> None:
         """Something of a consumer is to be written soon; under `lock`."""
         consumer.is_dirty = True
         self._schedule(consumer.flush_ms)
@@ -175,7 +150,6 @@ class Consumers:
 
     def _write(self, removed: tuple[str, ...]) -> None:
         """Write the consumers that have changed, and removals; `_writing` is held."""
-        p = self._p
         with self.lock:
             dirty = [each for each in self.known.values() if each.is_dirty and each.name not in removed]
             kept = [consumer.kept() for consumer in dirty]
@@ -186,9 +160,9 @@ class Consumers:
         try:
             named = [place_of(cursor) for each in kept for cursor in (each.position, each.high)]
             if named:
-                p.commit.wait(max(named))
-            with p.commit.final():
-                self._offsets.write(kept, removed, p.time.now())
+                self._commit.wait(max(named))
+            with self._commit.final():
+                self._offsets.write(kept, removed, self._time.now())
         except BaseException:
             with self.lock:
                 for consumer in dirty:
@@ -197,22 +171,13 @@ class Consumers:
         with self.lock:
             for consumer, each in zip(dirty, kept, strict=True):
                 consumer.held = each.position
-        with p.lock:
-            self._hold()
-
-    def _hold(self) -> None:
-        """Keep what the slowest consumer has not acknowledged (H1), and no more; under the pipeline's lock."""
-        p = self._p
-        before = p.log.keep_from
-        p.retention.hold()
-        if p.log.keep_from > before:
-            p.checkpoints.free_soon()
+        with self._p.lock:
+            self._p.hold_log()
 
     def _free(self, kept_from: int) -> None:
         """Remove what an operator's command has set free, before it returns: the operator's program closes the store next."""
-        p = self._p
-        if p.log.keep_from > kept_from:
-            p.keeper.call(p.checkpoints.free)
+        if self._log.keep_from > kept_from:
+            self._keeper.call(self._p.free_log)
 
     def keep_from(self) -> int:
         """The place from which on the log is held for a consumer."""
@@ -220,7 +185,9 @@ class Consumers:
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 
-    def attach(self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[Consumer], Feed]) -> Feed:
+    def attach(
+        self, name: str, start: str | Cursor, *, is_copy: bool, make: Callable[[FeedConsumer], EngineFeed]
+    ) -> EngineFeed:
         """Open the feed of a consumer, which is made when it is not known."""
         with self._opening:
             consumer = self.known.get(name)
@@ -235,7 +202,7 @@ class Consumers:
             consumer.feed = weakref.ref(feed)
             return feed
 
-    def get(self, name: str) -> Consumer:
+    def get(self, name: str) -> FeedConsumer:
         """A consumer that must exist."""
         consumer = self.known.get(name)
         if consumer is None:
@@ -253,7 +220,7 @@ class Consumers:
         scope = self._scope_of(name)
         return f"{name[len(scope) :]!r} of journal {scope[:-1] or self._p.name}"
 
-    def _create(self, name: str, start: str | Cursor, *, is_copy: bool) -> Consumer:
+    def _create(self, name: str, start: str | Cursor, *, is_copy: bool) -> FeedConsumer:
         """A new consumer, durable on return; the log is held for it from here on."""
         with self._writing:
             if len(self.known) >= CONSUMERS_MAX:
@@ -261,9 +228,9 @@ class Consumers:
             p = self._p
             with p.lock:
                 position = start_of(p, start)
-                consumer = Consumer(name, Acks(position), COPY if is_copy else SYNC)
+                consumer = FeedConsumer(name, Acks(position), COPY if is_copy else SYNC)
                 self.known = {**self.known, name: consumer}
-                self._hold()
+                self._p.hold_log()
             consumer.is_dirty = True
             try:
                 self._write(())
@@ -274,7 +241,7 @@ class Consumers:
 
     def remove(self, name: str) -> None:
         """Remove a consumer; what only it held of the log is freed on return."""
-        before = self._p.log.keep_from
+        before = self._log.keep_from
         with self._opening, self._writing:
             self._idle(name)
             self._write((name,))
@@ -284,17 +251,17 @@ class Consumers:
     def _forget(self, name: str) -> None:
         self.known = {other: consumer for other, consumer in self.known.items() if other != name}
         with self._p.lock:
-            self._hold()
+            self._p.hold_log()
 
     def mark(self, name: str, cursor: Cursor) -> None:
         """Set a position: all up to it counts as acknowledged, nothing above it does; what only it held is freed on return."""
-        before = self._p.log.keep_from
+        before = self._log.keep_from
         with self._opening, self._writing:
             consumer = self._idle(name)
             with self._p.lock:
                 position = start_of(self._p, cursor)
                 consumer.held = min(consumer.held, position)
-                self._hold()
+                self._p.hold_log()
             self._set(consumer, Acks(position))
         self._free(before)
 
@@ -321,7 +288,7 @@ class Consumers:
                 self._set(consumer, acks)
             return is_new
 
-    def _set(self, consumer: Consumer, acks: Acks) -> None:
+    def _set(self, consumer: FeedConsumer, acks: Acks) -> None:
         """Give a consumer other acknowledgements, durable on return; an error leaves those that it had."""
         with self.lock:
             before = consumer.acks, consumer.is_copying
@@ -334,7 +301,7 @@ class Consumers:
                 self.touched(consumer)  # what is on the disk now is not known
             raise
 
-    def _idle(self, name: str) -> Consumer:
+    def _idle(self, name: str) -> FeedConsumer:
         consumer = self.get(name)
         if consumer.open_feed is not None:
             raise Refused(
@@ -354,14 +321,14 @@ class Consumers:
                 for each in sorted(self.known.values(), key=lambda each: each.name)
             ]
 
-    def _view(self, consumer: Consumer, spans: list[Span], sizes: list[tuple[Cursor, int]]) -> FeedView:
-        behind = self.lag(consumer, spans)
+    def _view(self, consumer: FeedConsumer, spans: list[Span], sizes: list[tuple[Cursor, int]]) -> FeedView:
+        behind = consumer.lag(spans)
         held = sum(size for last, size in sizes if last > consumer.held) if behind else 0
         mode = "copy" if consumer.is_copying else "sync"
         return FeedView(consumer.name, consumer.position, behind, held, mode, consumer.open_feed is not None)
 
-    def check(self) -> list[str]:
-        """What is wrong with the offset log, or with what is held of the log, in words."""
+    def check(self, expected: Callable[[], tuple[int, bool]]) -> list[str]:
+        """What is wrong with the offset log, or with what is held of the log (retention.expected), in words."""
         p = self._p
         with self._writing:
             try:
@@ -372,10 +339,9 @@ class Consumers:
                 return []
             found = []
             with p.lock:
-                end = Cursor(p.order, p.log.end.offset - 1)
+                end = Cursor(p.order, self._log.end.offset - 1)
                 spans = [log.span for log in kept_logs(p)]
-                keep_from, expected = p.log.keep_from, p.retention.keep_from()
-                may_lose = p.retention.may_lose()
+                kept_from, (keep_from, may_lose) = self._log.keep_from, expected()
             if kept.keys() != self.known.keys():
                 found.append(f"offset log: it has the consumers {sorted(kept)}, memory has {sorted(self.known)}")
             for name, consumer in self.known.items():
@@ -387,34 +353,9 @@ class Consumers:
                     found.append(
                         f"offset log: {name!r} stands at {consumer.held}, the log begins after {oldest(spans)}"
                     )
-            if keep_from != expected:
-                found.append(f"offset log: the log is kept from {keep_from} on, it should be from {expected} on")
+            if kept_from != keep_from:
+                found.append(f"offset log: the log is kept from {kept_from} on, it should be from {keep_from} on")
             return found
-
-    def lag(self, consumer: Consumer, spans: list[Span]) -> int:
-        """How many changes a consumer has not acknowledged; under `lock`."""
-        position = consumer.position
-        if position >= newest(spans):
-            return 0  # it has seen what was shown when no sync was awaited
-        return lag(position, spans) - (0 if consumer.is_copying else consumer.acks.above)
-
-
-def check_start(start: str | Cursor) -> None:
-    """Refuse what says no place to begin, whether it counts or not."""
-    if not isinstance(start, Cursor) and start not in ("BEGIN", "END"):
-        raise Invalid(
-            f"start is {start!r}: it must be 'BEGIN', 'END' or a journal.Cursor (Cursor.parse makes one of a text)"
-        )
-
-
-def start_of(p: Pipeline, start: str | Cursor) -> Cursor:
-    """The cursor to read after; under the pipeline's lock."""
-    check_start(start)
-    spans = spans_of(p)
-    spans[-1] = spans[-1]._replace(last=max(spans[-1].last, p.log.end.offset - 1))
-    if isinstance(start, Cursor):
-        return resolve(start, spans)
-    return oldest(spans) if start == "BEGIN" else newest(spans)
 
 
 def _sizes(logs: list[KeptLog]) -> list[tuple[Cursor, int]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Protocol
 
 import msgpack
 
@@ -24,11 +24,10 @@ from journal.core.entry.keys import SLOT_BYTES
 from journal.core.entry.rows import decode_entry, decode_lease, decode_successor
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, Where, completed, copied
+from journal.engine.feed.log_tail import FollowedJournal
 from journal.engine.files.posix import make_directory, storage_error
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
-    from journal.engine.state.file import Rows
+from journal.engine.snapshots.take import CopiedHost
+from journal.engine.state.file import GenerationRows
 
 ORDER = 0
 """The order of the cursors of a copy (I3)."""
@@ -36,10 +35,14 @@ PAGE = 1000
 """Rows that are read on the keeper at a time: some milliseconds."""
 
 
+class CopiedJournal(FollowedJournal, CopiedHost, Protocol):
+    """A journal whose entries are copied before its log is followed."""
+
+
 class Copy:
     """The entries of a journal at one cursor. For one thread at a time."""
 
-    def __init__(self, p: Pipeline, directory: Path) -> None:
+    def __init__(self, p: CopiedJournal, directory: Path) -> None:
         self.size = 0
         """How many events it has, the one that ends it not counted."""
         self._name = p.name
@@ -55,18 +58,19 @@ class Copy:
             raise storage_error(e, f"cannot copy the entries of journal {p.name} to {directory}") from e
         self.last = Cursor(ORDER, self.size - 1)
 
-    def _fill(self, p: Pipeline, file: IO[bytes]) -> Cursor:
+    def _fill(self, p: CopiedJournal, file: IO[bytes]) -> Cursor:
         """Write all rows to the file; the cursor of the copy (I1, I2)."""
         packer = msgpack.Packer()
-        p.keeper.call(p.checkpoints.run)
-        reader = p.keeper.call(lambda: _Snapshot(p))
+        call = p.keeper.call
+        call(p.checkpoint)
+        reader = call(lambda: _Snapshot(p))
         try:
-            while rows := p.keeper.call(reader.page):
+            while rows := call(reader.page):
                 file.write(b"".join(map(packer.pack, rows)))
                 self.size += len(rows)
         finally:
             if p.trouble is None:
-                p.keeper.call(reader.close)
+                call(reader.close)
         return reader.cursor
 
     def events(self, after: int) -> Iterator[list[Event]]:
@@ -105,12 +109,11 @@ class Copy:
 class _Snapshot:
     """Read transactions over the last checkpoint, one for each generation; on the keeper."""
 
-    def __init__(self, p: Pipeline) -> None:
+    def __init__(self, p: CopiedJournal) -> None:
         self._p = p
-        generations = p.rows_now()
-        self._parts = [_Part(rows) for rows in generations]
+        self._parts = [_Part(rows) for rows in p.rows_now()]
         with p.lock:
-            p.generations.pins += 1
+            p.pin_rows()
         applied = msgpack.unpackb(self._parts[-1].applied())  # older ones have it too (checkpoints V6)
         self.cursor = Cursor(applied[0], applied[1] - 1)
 
@@ -124,7 +127,7 @@ class _Snapshot:
     def close(self) -> None:
         """End the transactions."""
         with self._p.lock:
-            self._p.generations.pins -= 1
+            self._p.unpin_rows()
         for part in self._parts:
             part.close()
 
@@ -132,7 +135,7 @@ class _Snapshot:
 class _Part:
     """A read transaction over the rows of one generation."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: GenerationRows) -> None:
         self._databases = rows.file.databases
         self._txn = rows.file.env.begin()
         self._entries = self._txn.cursor(db=self._databases[b"entries"])

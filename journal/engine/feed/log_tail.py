@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from journal.core.entry.effects import Skip
 from journal.core.limits import RECORD_BYTES_MAX
@@ -28,11 +28,12 @@ from journal.core.log.events import Event, Where, events_of
 from journal.core.log.put_decoder import puts_decoder
 from journal.core.log.record import CHECKED, HEAD, HEAD_BYTES, OVERHEAD, decode, payload
 from journal.engine.files.posix import open_file
+from journal.engine.log.closed_logs import ClosedLogs, KeptLog
+from journal.engine.log.followers import Followers
 from journal.engine.log.reader import list_segments, segment_path
+from journal.engine.log.writer import LogWriter
+from journal.engine.runtime.host import Host
 from journal.errors import LogDamaged
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
 
 BLOCK_BYTES = 256 << 10
 """One read: about a thousand small changes."""
@@ -41,32 +42,53 @@ PAGE_EVENTS = 500
 MARKS_MAX = 256
 
 
-class KeptLog(NamedTuple):
-    """The log of one generation: what is known of it, and where it is."""
+class FollowedGenerations(Protocol):
+    """The generations of a journal, as followers see them."""
 
-    span: Span
-    directory: Path
+    @property
+    def first(self) -> int: ...
+    @property
+    def blank(self) -> dict[str, Any] | None: ...
+    def closed_logs(self) -> ClosedLogs: ...
 
 
-def active_log(p: Pipeline) -> KeptLog:
+class FollowedJournal(Host, Protocol):
+    """A journal whose log is followed."""
+
+    is_writable: bool
+    log: LogWriter
+    followers: Followers
+
+    @property
+    def only(self) -> bytes | None: ...
+    @property
+    def order(self) -> int: ...
+    @property
+    def generations(self) -> FollowedGenerations: ...
+    def enter(self) -> int: ...
+    def shown(self) -> int: ...
+
+
+def active_log(p: FollowedJournal) -> KeptLog:
     """The log that takes records, up to what a follower may see; under the lock."""
     if p.trouble is not None:
         raise p.trouble
     if not p.is_writable:
         p.enter()  # what its owner has committed by now
-    directory = p.log.directory  # known: making a path is half of a look
-    shown = p.shown() - p.log.base
-    oldest = p.log.oldest if p.is_writable else list_segments(directory)[0]
+    log = p.log
+    directory = log.directory  # known: making a path is half of a look
+    shown = p.shown() - log.base
+    oldest = log.oldest if p.is_writable else list_segments(directory)[0]
     return KeptLog(Span(p.order, shown, False, min(oldest, shown + 1)), directory)
 
 
-def kept_logs(p: Pipeline) -> list[KeptLog]:
+def kept_logs(p: FollowedJournal) -> list[KeptLog]:
     """The logs that a journal has, in order; under its lock. The only place that knows which generations there are."""
     active = active_log(p)
     return [*p.generations.closed_logs().logs, active]
 
 
-def spans_of(p: Pipeline) -> list[Span]:
+def spans_of(p: FollowedJournal) -> list[Span]:
     """The same for arithmetic with cursors."""
     return [log.span for log in kept_logs(p)]
 
@@ -82,7 +104,7 @@ class _Mark(NamedTuple):
 class Tail:
     """A reader of one journal's log. For one thread at a time."""
 
-    def __init__(self, p: Pipeline, after: Cursor) -> None:
+    def __init__(self, p: FollowedJournal, after: Cursor) -> None:
         self.at = after
         """The next page begins with the change after this one."""
         self.is_at_end = False
@@ -101,7 +123,9 @@ class Tail:
         self._fd = -1
         self._first = 0
         self._position = 0
-        namespace = p.log.namespace if p.only is None else p.only
+        self._log = p.log
+        self._generations = p.generations
+        namespace = self._log.namespace if p.only is None else p.only
         self._decode_puts, self._ahead = puts_decoder(namespace, is_shared=p.only is not None)
         self._events: Iterator[Event] = iter(())
         """Those of the last block that no page has held yet, and the change that it ends with."""
@@ -154,8 +178,9 @@ class Tail:
             if is_elsewhere:  # else no other generation plays a part
                 logs = kept_logs(p)
                 active = logs[-1]
-            is_open = p.is_writable and p.log.directory == self._directory and p.log.first == self._first
-            ready = p.log.position if is_open else 1 << 63
+            writer = self._log
+            is_open = p.is_writable and writer.directory == self._directory and writer.first == self._first
+            ready = writer.position if is_open else 1 << 63
         if self.at.order == active.span.order and self.at.offset >= active.span.last:
             return active.span.last, 0
         if is_elsewhere:
@@ -239,7 +264,7 @@ class Tail:
     def _decode(self, buffer: bytes) -> int:
         """Have the events of the whole records that come next; how many bytes these are (U3)."""
         order, wanted, last = self.at.order, self.at.offset + 1, self._last
-        blank = self._p.generations.blank
+        blank = self._generations.blank
         where = Where(order, 0, "sync", self._p.name, blank)
         only = self._p.only
         found: list[Iterable[Event]] = []

@@ -63,7 +63,7 @@ _MERGED = MERGED.encode()
 _U32 = struct.Struct(">I")
 
 
-class Kept(NamedTuple):
+class KeptConsumer(NamedTuple):
     """What is kept of one consumer."""
 
     name: str
@@ -84,14 +84,14 @@ class OffsetLog:
         self._next = 0
         self._synced = -1
         self._position = 0
-        self._live: dict[str, tuple[Kept, int]] = {}
+        self._live: dict[str, tuple[KeptConsumer, int]] = {}
         """What counts, with the bytes that it takes."""
         self._is_suspect = False
         """The file must not be appended to (J4)."""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def load(self, *, is_owner: bool = True) -> list[Kept]:
+    def load(self, *, is_owner: bool = True) -> list[KeptConsumer]:
         """What is kept of each consumer; the owner cuts a torn tail and removes files that were replaced."""
         self._live.clear()
         self._first, self._next, self._synced, self._position = -1, 0, -1, 0
@@ -150,7 +150,7 @@ class OffsetLog:
                 return synced
             position, high, flat = rest
             runs = tuple(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
-            self._live[name] = Kept(name, record.attribute & 3, Cursor(*position), Cursor(*high), runs), size
+            self._live[name] = KeptConsumer(name, record.attribute & 3, Cursor(*position), Cursor(*high), runs), size
         except (ValueError, TypeError) as e:
             raise LogDamaged(
                 f"{path}: record {record.offset} of the offset log cannot be read ({e}): is it from a newer version?"
@@ -199,7 +199,7 @@ class OffsetLog:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, kept: Iterable[Kept], removed: Iterable[str], now: int) -> None:
+    def write(self, kept: Iterable[KeptConsumer], removed: Iterable[str], now: int) -> None:
         """Make these durable: a removal, and what is kept of consumers from now on. StoreFull changes nothing."""
         kept, removed = list(kept), list(removed)
         live = {name: value for name, value in self._live.items() if name not in removed}
@@ -237,7 +237,7 @@ class OffsetLog:
         self._next += count
         self._synced, self._is_suspect = self._next - 1, False
 
-    def _rewrite(self, live: list[Kept], now: int) -> None:
+    def _rewrite(self, live: list[KeptConsumer], now: int) -> None:
         """All that lives in a new file, which takes the place of the old one (J2)."""
         make_directory(self.directory)
         first, last = self._next, self._next + max(len(live), 1) - 1
@@ -267,7 +267,7 @@ class OffsetLog:
             except OSError as e:
                 log.warning("offset_log_not_removed path=%s error=%s", segment_path(self.directory, replaced), e)
 
-    def _encode(self, number: int, now: int, synced: int, name: str, kept: Kept | None) -> bytes:
+    def _encode(self, number: int, now: int, synced: int, name: str, kept: KeptConsumer | None) -> bytes:
         namespace = self._namespace
         if namespace == _MERGED and name:
             whose, _, name = name.partition(":")

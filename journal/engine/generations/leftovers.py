@@ -10,8 +10,8 @@ from itertools import islice
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import SLOT_AT
 from journal.core.entry.rows import encode_lease
-from journal.engine.state.apply import State
-from journal.engine.state.file import Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import GenerationRows
 
 CARRY = 128
 CARRY_BYTES = 256 << 10
@@ -19,7 +19,7 @@ CARRY_BYTES = 256 << 10
 LOOK_MAX = 4096
 
 
-def survivors(state: State, rows: Rows, *, with_leased: bool) -> fx.Carry | None:
+def survivors(state: JournalState, rows: GenerationRows, *, with_leased: bool) -> fx.Carry | None:
     """Some entries of a generation, or buried ones; None when there are none. Under a lease: only if they are asked for."""
     leased = state.leases.by_primary
     looked = islice(rows.all(rows.entries), min(CARRY + len(leased), LOOK_MAX))

@@ -18,14 +18,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import chain, starmap
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from journal.engine.state.file import Rows
+from journal.core.entry import effects as fx
+from journal.engine.log.writer import LogWriter
+from journal.engine.runtime.background import Keeper
+from journal.engine.runtime.host import WritingHost
+from journal.engine.state.file import GenerationRows
+from journal.engine.state.reader import StoredState
 from journal.errors import StoreFull
-
-if TYPE_CHECKING:
-    from journal.engine.generations.generations import Generations
-    from journal.engine.pipeline import Pipeline
 
 log = logging.getLogger("journal.generations")
 
@@ -38,10 +39,20 @@ a fifth of them had to wait; with steps of 128 and this pause it is 1.3 to 1.6 t
 """
 
 
-class Carrying:
+class Movable(Protocol):
+    """The generations whose entries move."""
+
+    def survivors(self, rows: GenerationRows, with_leased: bool) -> tuple[bytes, fx.Carry] | None: ...
+    def move(self, name: bytes, effect: fx.Carry, now: int) -> None: ...
+    def rotate_due(self) -> None: ...
+
+
+class Migration:
     """The moves of one journal. On the keeper."""
 
-    def __init__(self, pipeline: Pipeline, generations: Generations) -> None:
+    def __init__(
+        self, host: WritingHost, generations: Movable, log: LogWriter, state: StoredState, keeper: Keeper
+    ) -> None:
         self.is_busy = False
         """A step comes soon."""
         self.is_awaited = False
@@ -50,14 +61,13 @@ class Carrying:
         """Whether callers had changed something when the last step came (B4)."""
         self._moved_to = -1
         """Where the log ended after that."""
-        self._p = pipeline
-        self._generations = generations
+        self._host, self._generations, self._log, self._state, self._keeper = host, generations, log, state, keeper
 
     def soon(self) -> None:
         """Begin, or go on."""
         if not self.is_busy:
             self.is_busy = True
-            self._p.keeper.after(self.pause_s(), self._step)
+            self._keeper.after(self.pause_s(), self._step)
 
     def pause_s(self) -> float:
         """How long to wait before the next step (B4)."""
@@ -72,25 +82,25 @@ class Carrying:
 
     def make_place(self) -> bool:
         """A step towards place for one more generation; False when there is, or when no step makes more of it."""
-        return self._move(self._too_many(self._p.settings.generations_max - 1))
+        return self._move(self._too_many(self._host.settings.generations_max - 1))
 
     def _step(self) -> None:
         self.is_busy = False
         is_awaited = self.is_awaited  # a rotation that falls due within the move has not had its place looked for
-        if self._move(chain(self._too_many(self._p.settings.generations_max - is_awaited), self._few())):
+        if self._move(chain(self._too_many(self._host.settings.generations_max - is_awaited), self._few())):
             self.soon()
         elif is_awaited and self.is_awaited:
             self.is_awaited = False
             self._generations.rotate_due()
 
-    def _move(self, older: Iterable[tuple[Rows, bool]]) -> bool:
+    def _move(self, older: Iterable[tuple[GenerationRows, bool]]) -> bool:
         """Move a few survivors of the first of these that has some, with those under a lease or without (B1); whether there were any."""
-        p = self._p
-        with p.lock:
-            if p.trouble is not None:
+        host = self._host
+        with host.lock:
+            if host.trouble is not None:
                 return False
-            now = p.enter()
-            self._has_company = p.log.next_offset != self._moved_to
+            now = host.enter()
+            self._has_company = self._log.next_offset != self._moved_to
             moves = starmap(self._generations.survivors, older)
             found = next((move for move in moves if move is not None), None)
             if found is None:
@@ -98,18 +108,18 @@ class Carrying:
             try:
                 self._generations.move(*found, now)
             except StoreFull as e:
-                log.warning("carrying_postponed journal=%s error=%s", p.name, e)
+                log.warning("migration_postponed journal=%s error=%s", host.name, e)
                 return False
-            self._moved_to = p.log.next_offset
+            self._moved_to = self._log.next_offset
         return True
 
-    def _too_many(self, generations_max: int) -> Iterator[tuple[Rows, bool]]:
+    def _too_many(self, generations_max: int) -> Iterator[tuple[GenerationRows, bool]]:
         """The oldest of too many."""
-        state = self._p.state
+        state = self._state
         yield from ((rows, True) for rows in state.older[: max(0, len(state.generations) - generations_max)])
 
-    def _few(self) -> Iterator[tuple[Rows, bool]]:
+    def _few(self) -> Iterator[tuple[GenerationRows, bool]]:
         """Those that have drained to a few entries."""
-        for rows in self._p.state.older[:-1]:
+        for rows in self._state.older[:-1]:
             if 0 < rows.size() + rows.size(b"buried") <= FEW_SURVIVORS:
                 yield rows, False

@@ -23,6 +23,7 @@ from journal.core.entry.keys import PRIMARY_BYTES, SLOT_AT, UserKey
 from journal.core.log.cursor import cursor_of
 from journal.core.values import Loaded
 from journal.engine.files.lmdb import LmdbError
+from journal.engine.loads.path import LoadPath
 from journal.engine.loads.prepare import (
     AT,
     BOUND,
@@ -36,10 +37,10 @@ from journal.engine.loads.prepare import (
     row_of_item,
 )
 from journal.engine.log.durability import OS
-from journal.engine.pipeline import Pipeline
 from journal.engine.state.apply import BULK
-from journal.engine.work.lookup import find
-from journal.engine.work.put_many import Rule, after, next_slot
+from journal.engine.work.group import after
+from journal.engine.work.lookup import find, with_slot
+from journal.engine.work.put_many import Rule
 from journal.errors import Invalid, KeyExists, Refused
 
 RULES: dict[str, Rule] = {
@@ -51,14 +52,14 @@ RULES: dict[str, Rule] = {
 """What becomes of a row whose key is there."""
 NAMED_MAX = 5
 """So many keys that are there are named by an error."""
-_PUT = fx.VERBS[fx.Put][0]
+_PUT = fx.VERBS[fx.PutEffect][0]
 _MIDDLE, _REST = slice(BOUND.stop, AT), slice(AT, None)
 _pack_turn = struct.Struct(">Q").pack
 _pack_at = struct.Struct(">QIB").pack
 _pack_crc = struct.Struct(">I").pack
 
 
-class Options(NamedTuple):
+class LoadOptions(NamedTuple):
     """How a load is made, checked."""
 
     rule: Rule
@@ -67,7 +68,7 @@ class Options(NamedTuple):
     level: int
 
 
-def repeated(p: Pipeline, options: Options) -> tuple[Loaded, int] | None:
+def repeated(p: LoadPath, options: LoadOptions) -> tuple[Loaded, int] | None:
     """What a load comes to that was made before (Q3), and the offset that rests on; None when it was not."""
     if options.once is None:
         return None
@@ -79,7 +80,7 @@ def repeated(p: Pipeline, options: Options) -> tuple[Loaded, int] | None:
 class OneLoad:
     """One load, under the lock."""
 
-    def __init__(self, p: Pipeline, prepared: Prepared, options: Options, now: int) -> None:
+    def __init__(self, p: LoadPath, prepared: Prepared, options: LoadOptions, now: int) -> None:
         self._p = p
         self._prepared = prepared
         self._options = options
@@ -101,7 +102,8 @@ class OneLoad:
                 last = self._write_group(self._decide_all(met))
             else:
                 last = self._write_new([item for item in self._prepared.ordered if item[SLOT] not in met])
-        return Loaded(cursor_of(last), **self._counts, rejected=sorted(self._rejected)), last  # type: ignore[arg-type]
+        counts: dict[str, Any] = {**self._counts, "rejected": sorted(self._rejected)}
+        return Loaded(cursor_of(last), **counts), last
 
     # -- rows whose keys are there, or come twice -----------------------------------------------------------------------
 
@@ -118,6 +120,7 @@ class OneLoad:
 
     def _look_up(self, met: set[bytes]) -> None:
         """Find what is stored of these; an entry may expire meanwhile, so all of this comes before the first offset."""
+        state = self._p.state
         taken: set[bytes] = set()
         for item in self._prepared.items:
             if item[SLOT] not in met or (name := _name(item)) in self._seen:
@@ -125,15 +128,12 @@ class OneLoad:
             raw = raw_of_item(item)
             key = key_of_item(item)
             try:
-                found = find(self._p, key, raw, self._now)
-                slot = found.slot
-                while found.row is None and slot in taken:
-                    slot = next_slot(self._p, key, slot)
+                found = with_slot(state, key, find(self._p, key, raw, self._now), taken)
             except Invalid as e:
                 self._seen[name] = e
                 continue
-            self._seen[name] = found._replace(slot=slot)
-            taken.add(slot)
+            self._seen[name] = found
+            taken.add(found.slot)
 
     def _changes_any(self, met: set[bytes]) -> bool:
         """Whether any of these changes something; else they are counted."""
@@ -153,7 +153,7 @@ class OneLoad:
     def _decide_all(self, met: set[bytes]) -> list[Any]:
         """The effects of all rows, one after the other, each seeing what those before it have done."""
         effects: list[Any] = []
-        at = self._p.log.next_offset
+        at = self._p.next_offset
         for number, item in enumerate(self._prepared.items):
             if item[SLOT] not in met:
                 self._count(lifecycle.INSERTED)
@@ -217,15 +217,16 @@ class OneLoad:
         primaries: list[bytes] = []
         values: list[bytes] = []
         add_primary, add_value, join = primaries.append, values.append, b"".join
-        for at, item in enumerate(items, self._p.log.next_offset):  # `_written`, without its call
+        for at, item in enumerate(items, self._p.next_offset):  # `_written`, without its call
             whole = join((item[BOUND], _pack_turn(at), item[_MIDDLE], _pack_at(at, 1, 0), item[_REST]))
             add_primary(whole[:PRIMARY_BYTES])
             add_value(_pack_crc(crc32(whole)) + whole[PRIMARY_BYTES:])
         flat: list[bytes] = [b""] * (2 * len(items))
         flat[::2], flat[1::2] = primaries, values
         once, state = self._options.once, self._p.state
+        effect = fx.PutsEffect(flat) if once is None else fx.LoadEffect(*once, flat)
         if len(items) < BULK or not are_all:
-            return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), state.apply)
+            return self._write(effect, len(items), state.apply)
 
         def insert(effect: fx.Effect, at: int) -> None:
             state.insert_entries(primaries, values, has_more=self._prepared.has_more)
@@ -233,15 +234,14 @@ class OneLoad:
             if once is not None:
                 state.once.set(*once, at + len(items) - 1)
 
-        return self._write(fx.Puts(flat) if once is None else fx.Load(*once, flat), len(items), insert)
+        return self._write(effect, len(items), insert)
 
     def _write_group(self, effects: list[Any]) -> int:
-        once = self._options.once
+        once, p = self._options.once, self._p
+        apply = p.state.apply
         if once is not None:
-            return self._write(fx.LoadGroup(*once, effects), max(len(effects), 1), self._p.state.apply)
-        if not effects:
-            return self._p.log.next_offset - 1
-        return self._write(fx.Group(effects), len(effects), self._p.state.apply)
+            return self._write(fx.LoadGroup(*once, effects), max(len(effects), 1), apply)
+        return self._write(fx.Group(effects), len(effects), apply) if effects else p.next_offset - 1
 
     def _write(self, effect: fx.Effect, count: int, apply: Callable[[fx.Effect, int], None]) -> int:
         size, level = self._prepared.bytes, self._options.level
@@ -249,7 +249,7 @@ class OneLoad:
 
 
 def write_load(
-    p: Pipeline,
+    p: LoadPath,
     effect: fx.Effect | fx.Packed,
     count: int,
     size: int,
@@ -259,15 +259,14 @@ def write_load(
 ) -> int:
     """Write one record of so many bytes, and count it as what it may touch of the map; the offset of its last change."""
     weight = p.checkpoints.weight(count, size)
-    if p.changes + weight > p.checkpoints.changes_room:
-        raise p.checkpoints.refusal()
+    p.check_room(weight)
     try:
         first = p.append(effect, count, now, max(level, OS))
         apply(first)
     except LmdbError as e:
         raise p.misapplied(e) from e
     p.applied(first, count, now, level)
-    p.changes += weight - count
+    p.add_changes(weight - count)
     return first + count - 1
 
 

@@ -15,8 +15,8 @@ import msgpack
 from journal.core.entry import effects as fx
 from journal.core.log.cursor import cursor_of
 from journal.core.values import Loaded
-from journal.engine.loads.apply import Options, write_load
-from journal.engine.pipeline import Pipeline
+from journal.engine.loads.apply import LoadOptions, write_load
+from journal.engine.loads.path import LoadPath
 
 if TYPE_CHECKING:
     from journal.engine.loads.sealed_rows import ReadyRows
@@ -27,7 +27,7 @@ _unpackb = msgpack.unpackb
 class ReadyLoad:
     """One load of rows that are ready and have different keys, under the lock."""
 
-    def __init__(self, p: Pipeline, rows: ReadyRows, options: Options, now: int) -> None:
+    def __init__(self, p: LoadPath, rows: ReadyRows, options: LoadOptions, now: int) -> None:
         self._p = p
         self._rows = rows
         self._options = options
@@ -36,10 +36,14 @@ class ReadyLoad:
     def make(self) -> tuple[Loaded, int] | None:
         """Make it: what it came to, and the offset that this rests on; None when it meets entries, or may."""
         p, rows, once = self._p, self._rows, self._options.once
-        if p.state.collisions or (p.state.size() and p.state.taken(rows.slots())):
+        state = p.state
+        if state.collisions or (state.size() and state.taken(rows.slots())):
             return None
         effect = fx.Packed(
-            fx.Puts([]) if once is None else fx.Load(*once, []), 2 * rows.count, rows.packed_bytes, self._inserted()
+            fx.PutsEffect([]) if once is None else fx.LoadEffect(*once, []),
+            2 * rows.count,
+            rows.packed_bytes,
+            self._inserted(),
         )
         last = write_load(p, effect, rows.count, rows.bytes, self._now, self._options.level, self._insert_keys)
         return Loaded(cursor_of(last), inserted=rows.count), last
@@ -47,7 +51,7 @@ class ReadyLoad:
     def _inserted(self) -> Iterator[memoryview]:
         """The pieces of the record; each is applied when it is written, as replay would do, while a processor's cache has it."""
         state, rows = self._p.state, self._rows
-        for chunk in rows.chunks(self._p.log.next_offset):
+        for chunk in rows.chunks(self._p.next_offset):
             yield chunk.rows
             flat = _unpackb(chunk.body)
             state.insert_entries(flat[::2], flat[1::2], has_more=rows.has_more)

@@ -11,34 +11,28 @@ How it is made is in journal.engine.loads.apply.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from journal.core.loads.session import part_names
 from journal.core.requests.load import LoadCommitRequest
 from journal.core.schema.schema import Schema
 from journal.core.values import Loaded
 from journal.engine.arguments import SchemaChanged
 from journal.engine.caller import Bounds, Caller
 from journal.engine.checkpoints import BYTES_MAX, CHANGES_MIN
-from journal.engine.loads.apply import RULES, OneLoad, Options, repeated
+from journal.engine.loads.apply import RULES, LoadOptions, OneLoad, repeated
 from journal.engine.loads.apply_sealed import ReadyLoad
-from journal.engine.loads.prepare import Part, Preparing
-from journal.engine.loads.staging import Staging
+from journal.engine.loads.path import LoadPath
+from journal.engine.loads.prepare import Part, Preparation
+from journal.engine.loads.staging import StagedLoads
 from journal.engine.log.durability import FULL
-from journal.engine.pipeline import Pipeline
 from journal.loads import SealedPart
 from journal.shield import SHIELD
-
-if TYPE_CHECKING:
-    from journal.engine.loads.sealed_rows import ReadyRows
-
-ON_REJECT = ("fail", "list")
 
 
 class Loads:
     """The loads of one journal: rows by the million."""
 
-    def __init__(self, pipeline: Pipeline, staging: Staging | None) -> None:
+    def __init__(self, pipeline: LoadPath, staging: StagedLoads | None) -> None:
         self._p = pipeline
         self._staging = staging
         """Where parts wait; the store's."""
@@ -49,7 +43,7 @@ class Loads:
         with SHIELD:
             return self._load_checked(parts, options, caller)
 
-    def _load_checked(self, parts: Sequence[Part], options: Options, caller: Caller) -> Loaded:
+    def _load_checked(self, parts: Sequence[Part], options: LoadOptions, caller: Caller) -> Loaded:
         while True:
             before = repeated_load(self._p, options)
             if before is not None:
@@ -73,7 +67,6 @@ class Loads:
     def commit(self, asked: LoadCommitRequest, caller: Caller) -> Loaded:
         """Load the parts of these names as one change, and forget the load."""
         staging, name = self._staged(), self._p.name
-        part_names(asked.parts)  # no part counts twice
         options = options_of(self._p, asked)
         known = staging.committed(name, asked.load)
         if known is not None:
@@ -88,106 +81,93 @@ class Loads:
         """Give a load up: its parts go; False when there is none."""
         return self._staged().abort(self._p.name, load)
 
-    def _staged(self) -> Staging:
+    def _staged(self) -> StagedLoads:
         p = self._p
-        if p.trouble is not None:
-            raise p.trouble
+        p.check_open()
         p.level_of(None, p.level)  # a store opened with readonly=True refuses
         assert self._staging is not None
         return self._staging
 
     # -- one change -----------------------------------------------------------------------------------------------------
 
-    def _load(self, parts: Sequence[Part], options: Options, caller: Caller) -> Loaded:
+    def _load(self, parts: Sequence[Part], options: LoadOptions, caller: Caller) -> Loaded:
         p = self._p
-        schema = p.generations.schema
+        schema = p.schema
         limit = p.settings.entry_bytes_max
-        began = self._now()
+        began = p.now()
         if schema is None and caller.bounds == Bounds():
-            ready = _ready(parts, limit, began)
-            made = (
-                None
-                if ready is None
-                else self._make(ready.count, ready.bytes, None, options, _maker(p, ready, options))
-            )
+            made = self._load_ready(parts, options, limit, began)
             if made is not None:
                 return made
-        preparing = Preparing(schema, limit, caller.bounds, began, is_listing=options.is_listing)
-        prepared = preparing.read(parts)
+        prepared = Preparation(schema, limit, caller.bounds, began, is_listing=options.is_listing).read(parts)
         loaded = self._make(
-            len(prepared.items),
-            prepared.bytes,
-            schema,
-            options,
-            lambda now: OneLoad(p, prepared, options, now),
+            len(prepared.items), prepared.bytes, schema, options, lambda now: OneLoad(p, prepared, options, now).make()
         )
         assert loaded is not None
         return loaded
+
+    def _load_ready(
+        self, parts: Sequence[Part], options: LoadOptions, entry_bytes_max: int, began: int
+    ) -> Loaded | None:
+        """
+        Load rows that need no check and have different keys; None when there are others, or when numpy and pyarrow, which put them in
+        order, are not installed.
+        """
+        if not all(isinstance(part, SealedPart) for part in parts):
+            return None
+        try:
+            from journal.engine.loads.sealed_rows import ready_rows
+        except ImportError:
+            return None
+        ready = ready_rows(parts, entry_bytes_max, began)
+        if ready is None or not ready.sort():
+            return None
+        load = partial(ReadyLoad, self._p, ready, options)
+        return self._make(ready.count, ready.bytes, None, options, lambda now: load(now).make())
 
     def _make(
         self,
         rows: int,
         size: int,
         schema: Schema | None,
-        options: Options,
-        load: Callable[[int], OneLoad | ReadyLoad],
+        options: LoadOptions,
+        make: Callable[[int], tuple[Loaded, int] | None],
     ) -> Loaded | None:
         """Make a load under the lock, and have it durable; None when it must be made in another way."""
         p = self._p
         is_large = rows >= CHANGES_MIN or size >= BYTES_MAX
+        checkpoints = p.checkpoints
         if is_large and p.changes:
-            p.checkpoints.hold()  # so that the map has all its room
+            checkpoints.hold()  # so that the map has all its room
         with p.lock:
             now = p.enter()
-            if p.generations.schema is not schema:
+            if p.schema is not schema:
                 raise SchemaChanged
-            made = repeated(p, options) or load(now).make()
+            made = repeated(p, options) or make(now)
             if made is None:
                 return None
             _count(p, made[0])
         loaded, offset = made
-        if options.level == FULL and p.log.synced < offset:
+        if options.level == FULL:
             p.settle(offset)
         if is_large:
-            p.checkpoints.hold()
+            checkpoints.hold()
         return loaded
 
-    def _now(self) -> int:
-        p = self._p
-        if p.trouble is not None:
-            raise p.trouble
-        return p.time.now()
 
-
-def _count(p: Pipeline, loaded: Loaded) -> None:
+def _count(p: LoadPath, loaded: Loaded) -> None:
     counts = p.tally.load
     counts["repeated" if loaded.is_repeated else "loads"] += 1
     counts["rows"] += loaded.inserted + loaded.merged + loaded.replaced + loaded.queued
     counts["rejected"] += len(loaded.rejected)
 
 
-def _ready(parts: Sequence[Part], entry_bytes_max: int, now: int) -> ReadyRows | None:
-    """Rows that need no check, in order; None when there are others, or numpy and pyarrow, which put them in order, are not installed."""
-    if not all(isinstance(part, SealedPart) for part in parts):
-        return None
-    try:
-        from journal.engine.loads.sealed_rows import ready_rows
-    except ImportError:
-        return None
-    ready = ready_rows(parts, entry_bytes_max, now)
-    return ready if ready is not None and ready.sort() else None
-
-
-def _maker(p: Pipeline, ready: ReadyRows, options: Options) -> Callable[[int], ReadyLoad]:
-    return lambda now: ReadyLoad(p, ready, options, now)
-
-
-def options_of(p: Pipeline, how: LoadCommitRequest) -> Options:
+def options_of(p: LoadPath, how: LoadCommitRequest) -> LoadOptions:
     """How a load shall be made."""
-    return Options(RULES[how.on_conflict], how.once, how.on_reject == "list", p.level_of(how.durability, p.level))
+    return LoadOptions(RULES[how.on_conflict], how.once, how.on_reject == "list", p.level_of(how.durability, p.level))
 
 
-def repeated_load(p: Pipeline, options: Options) -> Loaded | None:
+def repeated_load(p: LoadPath, options: LoadOptions) -> Loaded | None:
     """What a load comes to that was made before (Q3); None when it was not."""
     if options.once is None:
         return None
@@ -196,6 +176,6 @@ def repeated_load(p: Pipeline, options: Options) -> Loaded | None:
         found = repeated(p, options)
     if found is None:
         return None
-    if options.level == FULL and p.log.synced < found[1]:
+    if options.level == FULL:
         p.settle(found[1])
     return found[0]

@@ -26,13 +26,14 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from journal.core.arguments import owner_bytes
 from journal.core.entry.keys import SLOT_BYTES, UserKey, murmur, pack_bound, primary_of
 from journal.core.entry.rows import Row, key_size
 from journal.core.limits import DATE_MAX, KEY_BYTES_MAX, LOAD_BYTES_MAX, LOAD_REJECTS_MAX, OWNER_BYTES_MAX, PRIORITY_MAX
 from journal.core.loads.blocks import Columns, LoadRow, columns_in, columns_of
 from journal.core.schema.schema import Schema
-from journal.core.values import Rejected
-from journal.engine.arguments import Wanted, dates_of, owner_bytes, wanted
+from journal.core.values import PutOptions, Rejected
+from journal.engine.arguments import Wanted, dates_of, wanted
 from journal.engine.caller import Bounds, check_packed, checked_packed
 from journal.engine.files.posix import storage_error
 from journal.engine.state.sorting import sorted_by_hash
@@ -89,7 +90,7 @@ class Prepared(NamedTuple):
     """The numbers of items whose caller gave this very date as their insertion date."""
 
 
-class Preparing:
+class Preparation:
     """Makes the rows of one load ready."""
 
     def __init__(
@@ -257,7 +258,8 @@ class Preparing:
             )
         if self._schema is not None or key is None:
             key, data = checked_packed(self._schema, key, data)
-        want = wanted(key, data, priority, date, None, expiration, insertion, owner or None, self._limit, check_packed)
+        options = PutOptions(date, None, expiration, insertion, owner or None)
+        want = wanted(key, data, priority, options, self._limit, check_packed)
         return _item_of(want, self._now)
 
 

@@ -61,7 +61,7 @@ class _Staged:
         self.is_committing = self.is_gone = False
 
 
-class Staging:
+class StagedLoads:
     """The loads of one store that are under way. For any thread."""
 
     def __init__(self, store: Path, now: Callable[[], int], keeper: Keeper) -> None:

@@ -1,5 +1,5 @@
 """
-The log's files: segments are written, read, synced in groups, retained and compacted here.
+The log's files: segments are written, read and synced in groups here. Which of them stay: journal.engine.generations.
 
 May import journal.core.log, journal.engine.files and .runtime. A record that was acknowledged as durable is never truncated.
 """

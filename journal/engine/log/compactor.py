@@ -23,7 +23,7 @@ from journal.core.entry.effects import Effect, Skip
 from journal.core.log.compaction_rule import Latest, marks_of
 from journal.core.log.record import HEAD, encoder
 from journal.engine.files.posix import open_file
-from journal.engine.log.reader import CONDENSED, SEGMENT_BYTES_FIRST, Place, records, segment_path
+from journal.engine.log.reader import CONDENSED, SEGMENT_BYTES_FIRST, RecordPlace, records, segment_path
 from journal.errors import LogDamaged
 
 STEP = 32
@@ -102,7 +102,7 @@ def scan(directory: Path, first: int, behind: int, latest: Latest) -> Generator[
 def _read(fd: int, path: Path, first: int, behind: int, latest: Latest) -> Generator[None, None, _Records]:
     found = _Records()
     offset = first
-    for index, (place, record, parts) in enumerate(records(fd, Place(first, first, 0))):
+    for index, (place, record, parts) in enumerate(records(fd, RecordPlace(first, first, 0))):
         if place.offset >= behind:
             break
         offset = place.offset + parts.changes

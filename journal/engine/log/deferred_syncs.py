@@ -5,16 +5,13 @@ Syncs that are collected and waited for together: set by journal.aio and by the 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+from typing import Any
 
 
 class Deferred(threading.local):
     """What this thread will wait for later: the last offset of each pipeline. None: it waits at once."""
 
-    waits: dict[Pipeline, int] | None = None
+    waits: dict[Any, int] | None = None
     has_company: bool = False
     """
     Whether other changes share the awaited sync, so that records may stay in the log's buffer for the one write of that sync. Handing

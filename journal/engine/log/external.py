@@ -29,7 +29,7 @@ from typing import NamedTuple
 from journal.core.entry.effects import Skip
 from journal.core.log.record import CHECKED, HEAD, HEAD_BYTES, OVERHEAD, Payload, Record, decode, payload
 from journal.engine.files.posix import storage_error
-from journal.engine.log.reader import Place, Reader, list_segments, segment_path
+from journal.engine.log.reader import Reader, RecordPlace, list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
 
 _NAME = re.compile(r"([0-9]{20})\.log")
@@ -38,7 +38,7 @@ _LOOKS_MAX = 5
 """Beside an owner that changed segments every 40 ms, one look in 260 met a file that was being renamed."""
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record, where it stands, and its effect if it is one of ours."""
 
     path: Path
@@ -76,7 +76,7 @@ class LogFiles:
                 if looks == _LOOKS_MAX or not isinstance(e, FileNotFoundError) or not self.directory.exists():
                     raise storage_error(e, f"cannot read the directory {self.directory}") from e
 
-    def read(self, start: int = 0, stop: int | None = None) -> Iterator[Found]:
+    def read(self, start: int = 0, stop: int | None = None) -> Iterator[FoundRecord]:
         """The records that hold changes from `start` on and before `stop`, in order."""
         try:
             segments = self.segments()
@@ -92,7 +92,7 @@ class LogFiles:
         except OSError as e:
             raise storage_error(e, f"cannot read the log in {self.directory}") from e
 
-    def newest(self, namespace: bytes | None = None) -> Found | None:
+    def newest(self, namespace: bytes | None = None) -> FoundRecord | None:
         """The last record (of a namespace) that compaction has not taken out."""
         stop = None
         for first in reversed(self.segments()):
@@ -106,15 +106,15 @@ class LogFiles:
             stop = first
         return None
 
-    def _ours(self, namespace: bytes, first: int) -> Iterator[Found]:
+    def _ours(self, namespace: bytes, first: int) -> Iterator[FoundRecord]:
         """Read a log of ours, beside its owner if there is one (R1)."""
-        reader = Reader(self.directory, namespace, Place(first, first, 0))
+        reader = Reader(self.directory, namespace, RecordPlace(first, first, 0))
         doubtful, looks, reached = reader.end, 0, first
         while True:
             try:
                 for place, record, parts in reader:
                     if place.offset + parts.changes > reached:
-                        yield Found(segment_path(self.directory, place.segment), place.position, record, parts)
+                        yield FoundRecord(segment_path(self.directory, place.segment), place.position, record, parts)
                 return
             except (LogDamaged, FileNotFoundError):
                 offset, segment, _ = place = reader.end
@@ -123,7 +123,7 @@ class LogFiles:
                 if later and segments[0] > segment:
                     if later[0] > offset:
                         self.let_go.append((offset, later[0] - 1))
-                    reader = Reader(self.directory, namespace, Place(later[0], later[0], 0))
+                    reader = Reader(self.directory, namespace, RecordPlace(later[0], later[0], 0))
                     continue
                 looks = looks + 1 if place == doubtful else 1
                 doubtful = place
@@ -132,7 +132,7 @@ class LogFiles:
                 holding = max((s for s in segments if s <= offset), default=segment)
                 if holding != segment or looks > 1:  # compacted, or about to be found damaged again
                     reached = max(reached, offset)
-                    reader = Reader(self.directory, namespace, Place(holding, holding, 0))
+                    reader = Reader(self.directory, namespace, RecordPlace(holding, holding, 0))
 
 
 def _names(directory: Path) -> list[int]:
@@ -169,7 +169,7 @@ def _open(path: Path) -> int:
     return fd
 
 
-def _foreign(directory: Path, start: int) -> Iterator[Found]:
+def _foreign(directory: Path, start: int) -> Iterator[FoundRecord]:
     """The records of another program, from a segment on."""
     segments = [first for first in _names(directory) if first >= start]
     for first, following in zip(segments, [*segments[1:], None], strict=True):
@@ -181,7 +181,7 @@ def _foreign(directory: Path, start: int) -> Iterator[Found]:
             os.close(fd)
 
 
-def _segment(fd: int, path: Path, expected: int, following: int | None) -> Iterator[Found]:
+def _segment(fd: int, path: Path, expected: int, following: int | None) -> Iterator[FoundRecord]:
     """The records of one segment; `following` is the next one's first offset."""
     base, buffer, at = 0, b"", 0
     while True:
@@ -210,6 +210,6 @@ def _segment(fd: int, path: Path, expected: int, following: int | None) -> Itera
         if record.offset < expected or (following is not None and record.offset >= following):
             allowed = f"at least {expected}" + (f" and less than {following}" if following is not None else "")
             raise LogDamaged(f"{path} is damaged at byte {position}: offset {record.offset}, expected {allowed}")
-        yield Found(path, position, record._replace(end=base + record.end), None)
+        yield FoundRecord(path, position, record._replace(end=base + record.end), None)
         expected = record.offset + 1
         at = record.end

@@ -33,7 +33,7 @@ from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from journal.core.histogram import Histogram
-from journal.engine.log.writer import Log
+from journal.engine.log.writer import LogWriter
 from journal.errors import StorageError, StoreFailed, StoreFull
 from journal.threads import begin
 
@@ -57,7 +57,7 @@ class _Request:
 
     __slots__ = ("args", "change", "error", "is_over", "kind", "result")
 
-    def __init__(self, change: Callable[..., tuple[Any, int]], args: tuple[Any, ...], kind: Kind) -> None:
+    def __init__(self, change: Callable[..., tuple[Any, int]], args: tuple[Any, ...], kind: ChangeKind) -> None:
         self.change = change
         self.args = args
         self.kind = kind
@@ -66,7 +66,7 @@ class _Request:
         self.is_over = False
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """What is known of a change that is handed over."""
 
     ANY = 0
@@ -86,7 +86,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        log: Log,
+        log: LogWriter,
         lock: threading.Lock,
         name: str,
         put_together: Callable[[list[Any]], list[Any]],
@@ -117,14 +117,16 @@ class GroupCommit:
         """Return when this offset is durable (C1)."""
         if self._log.synced < offset:
             if self.io.locked() and self._has_thread():
-                self.submit(lambda: (None, offset), kind=Kind.SHORT)
+                self.submit(lambda: (None, offset), kind=ChangeKind.SHORT)
             else:
                 with self.io:
                     self._sync(offset)
         if self.failed is not None:
             raise self.failed
 
-    def submit(self, change: Callable[..., tuple[R, int]], args: tuple[Any, ...] = (), kind: Kind = Kind.ANY) -> R:
+    def submit(
+        self, change: Callable[..., tuple[R, int]], args: tuple[Any, ...] = (), kind: ChangeKind = ChangeKind.ANY
+    ) -> R:
         """Have a change made under the lock by the journal's own thread; its result when it is durable."""
         if not self._has_thread():
             raise NotHere
@@ -144,10 +146,6 @@ class GroupCommit:
             raise request.error
         result: R = request.result
         return result
-
-    def use(self, log: Log) -> None:
-        """Go on with another log; all of the last one is durable, and `io` and the lock are held."""
-        self._log = log
 
     def sync_now(self) -> None:
         """Make all that was appended durable."""
@@ -257,8 +255,8 @@ class GroupCommit:
             with self.io:
                 ending, self._round = self._round, _Round()
                 requests = [request, *self._come()]
-                puts = [each for each in requests if each.kind is Kind.PUT]
-                if len(puts) < len(requests) and any(each.kind is Kind.ANY for each in requests):
+                puts = [each for each in requests if each.kind is ChangeKind.PUT]
+                if len(puts) < len(requests) and any(each.kind is ChangeKind.ANY for each in requests):
                     self._let_through()
                 self._make(requests, puts)
                 try:
@@ -318,7 +316,7 @@ class GroupCommit:
         rest = requests
         with self._lock:
             if len(puts) > 1:
-                rest = [request for request in requests if request.kind is not Kind.PUT]
+                rest = [request for request in requests if request.kind is not ChangeKind.PUT]
                 try:
                     for request, result in zip(puts, self._put_together([r.args for r in puts]), strict=True):
                         if result is None:

@@ -42,7 +42,7 @@ CONDENSED = "compact.log"
 """What compaction writes, until it gets the name of the segment whose place it takes."""
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record begins: its offset, and its segment and position."""
 
     offset: int
@@ -75,18 +75,18 @@ def list_segments(directory: Path) -> list[int]:
 class Reader:
     """Reads records from a place on, to the end of the log; then `end` is that place."""
 
-    def __init__(self, directory: Path, namespace: bytes, start: Place) -> None:
+    def __init__(self, directory: Path, namespace: bytes, start: RecordPlace) -> None:
         self.directory = directory
         self._namespace = namespace
         self.end = start
 
-    def __iter__(self) -> Iterator[tuple[Place, Record, Payload]]:
+    def __iter__(self) -> Iterator[tuple[RecordPlace, Record, Payload]]:
         segments = list_segments(self.directory)
         offset, first, position = self.end
         if first != offset and offset in segments:
             # The place is the end of a segment that may have been removed or compacted since.
             first, position = offset, 0
-            self.end = Place(offset, first, position)
+            self.end = RecordPlace(offset, first, position)
         begin = offset
         if first not in segments:
             raise LogDamaged(f"{segment_path(self.directory, first)} is missing: records from {offset} on are lost")
@@ -97,18 +97,18 @@ class Reader:
                 size = os.fstat(fd).st_size
                 if size < max(position, SEGMENT_BYTES_FIRST):
                     raise LogDamaged(f"{path} was cut at byte {size}: offset {offset} should be at byte {position}")
-                for place, record, parts in records(fd, Place(begin, first, position)):
+                for place, record, parts in records(fd, RecordPlace(begin, first, position)):
                     if place.offset + parts.changes <= offset:
                         continue  # in the file before as well (G3)
                     yield place, record, parts
                     offset = place.offset + parts.changes
                     position = record.end
-                    self.end = Place(offset, first, position)
+                    self.end = RecordPlace(offset, first, position)
                 following = max((s for s in segments if first < s <= offset), default=None)  # G3
                 if following is not None:
                     begin, first, position = following, following, 0
                     if first == offset:
-                        self.end = Place(offset, first, position)
+                        self.end = RecordPlace(offset, first, position)
                     continue
                 later = [s for s in segments if s > first]
                 if later:
@@ -145,7 +145,7 @@ class Reader:
                 )
 
 
-def records(fd: int, start: Place) -> Iterator[tuple[Place, Record, Payload]]:
+def records(fd: int, start: RecordPlace) -> Iterator[tuple[RecordPlace, Record, Payload]]:
     """The whole records of one segment from a place on, while their offsets follow; `end` is the file position."""
     size = os.fstat(fd).st_size
     offset, first, base = start
@@ -166,12 +166,12 @@ def records(fd: int, start: Place) -> Iterator[tuple[Place, Record, Payload]]:
         if record.offset != offset:
             return
         parts = payload(record)
-        yield Place(offset, first, base + at), record._replace(end=base + record.end), parts
+        yield RecordPlace(offset, first, base + at), record._replace(end=base + record.end), parts
         offset += parts.changes
         at = record.end
 
 
-def survivors(fd: int, namespace: bytes, end: Place) -> Iterator[tuple[int, Record | None]]:
+def survivors(fd: int, namespace: bytes, end: RecordPlace) -> Iterator[tuple[int, Record | None]]:
     """
     Places behind the end that look like records of this or a later offset; None where only the head is readable.
 

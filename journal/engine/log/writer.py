@@ -33,7 +33,7 @@ from zlib import crc32
 
 from journal.core.entry.effects import Effect, Packed
 from journal.core.limits import NEVER, RECORD_BYTES_MAX
-from journal.core.log.record import encoder, extended
+from journal.core.log.record import Encoder, encoder, extended
 from journal.engine.files.posix import (
     durable_names,
     open_file,
@@ -43,7 +43,9 @@ from journal.engine.files.posix import (
     write_all,
     write_zeros,
 )
-from journal.engine.log.reader import SEGMENT_BYTES_FIRST, UNNAMED, Place, list_segments, segment_path, survivors
+from journal.engine.log import replayed_tail
+from journal.engine.log.reader import SEGMENT_BYTES_FIRST, UNNAMED, RecordPlace, list_segments, segment_path
+from journal.engine.log.segment import OpenedSegment
 from journal.errors import Invalid, StorageError, StoreFailed, StoreFull
 
 log = logging.getLogger("journal.log")
@@ -58,17 +60,22 @@ SPARE_BYTES_MAX = 64 << 20
 BUFFER_MAX = 64 << 10
 
 
-class Log:
-    """The log of one generation."""
+_unlink = partial(Path.unlink, missing_ok=True)
 
-    def __init__(self, directory: Path, namespace: bytes, segment_bytes_max: int, base: int = 0) -> None:
+
+class LogWriter:
+    """The log of a journal's active generation; it goes on in the next one (`move_to`)."""
+
+    def __init__(
+        self, directory: Path, namespace: bytes, segment_bytes_max: int, base: int = 0,
+        remove: Callable[[Path], None] = _unlink,
+    ) -> None:  # fmt: skip
+        """`remove` removes a file of records that are no longer needed; it may overwrite them first."""
         self.directory = directory
         self.namespace = namespace
         self.base = base
         """The place of its first record over all generations (core.cursor); offsets here are such places."""
         self.segment_bytes_max = segment_bytes_max
-        self.encode = encoder(namespace)
-        """Makes the next record; journals that share a log set their own."""
         self.fd = -1
         self.sync_fd = -1
         """The same file once more, for group commit (W6)."""
@@ -97,8 +104,8 @@ class Log:
         """Two checkpoints have passed all places before this one (W5)."""
         self.is_pinned = False
         """Segments are being compacted: none is reused or removed meanwhile."""
-        self.remove: Callable[[Path], None] = partial(Path.unlink, missing_ok=True)
-        """Removes a file of records that are no longer needed; the pipeline sets one that can overwrite them first."""
+        self._encode = encoder(namespace)
+        self._remove = remove
         self._segments: list[int] = []
         self._spares: list[Path] = []
         self._retired: list[int] = []
@@ -107,77 +114,58 @@ class Log:
     # -- opening ----------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the first segment."""
-        self.fd, self.sync_fd, self.allocated = self._new_segment(0)
-        self._segments = [0]
+        """Make the first segment, durable, and leave it closed."""
+        fd, sync_fd, _ = self._new_segment(0)
+        os.close(fd)
+        os.close(sync_fd)
 
-    def open_at(self, end: Place, replayed_from: Place, is_clean: bool) -> None:
+    def move_to(self, begun: OpenedSegment, base: int) -> None:
+        """Go on in the next generation; all records are durable, and no sync is under way."""
+        self.close()
+        self.directory, self.fd, self.sync_fd, self.allocated = begun
+        self.base = self.next_offset = self.passed_to = base
+        self.synced = base - 1
+        self.first = self.position = self._free_until = self.bytes_written = 0
+        self.bytes_limit = 1 << 63
+        self.is_pinned = False
+        self._segments, self._spares = [0], []
+
+    def look_at(self, directory: Path, base: int, offset: int = 0) -> None:
+        """For a log that another process writes: where it is, and up to where its rows have applied it."""
+        self.directory, self.base = directory, base
+        self.next_offset = base + offset
+        self.synced = self.next_offset - 1
+
+    def open_at(self, end: RecordPlace, replayed_from: RecordPlace, is_clean: bool) -> None:
         """Go on at the end that recovery found; what was replayed is made durable first."""
         self._segments = list_segments(self.directory)  # older ones go when checkpoints of ours have passed them (W5)
         self.first, self.next_offset, self.position = end.segment, self.base + end.offset, end.position
-        path = segment_path(self.directory, end.segment)
-        self.fd = open_file(path)
-        self.sync_fd = open_file(path)
-        self.allocated = os.fstat(self.fd).st_size
+        _, self.fd, self.sync_fd, self.allocated = OpenedSegment.open(self.directory, end.segment)
         self.synced = self.next_offset - 1
         if is_clean and replayed_from == end:
             return
         try:
-            self._harden(end, replayed_from)
+            replayed_tail.harden(self.directory, self.namespace, self._segments, end, replayed_from)
         except OSError as e:
-            raise storage_error(e, f"cannot make the end of {path} durable") from e
-
-    def _harden(self, end: Place, replayed_from: Place) -> None:
-        """
-        Write the replayed records once more and sync them: after a failed sync the cache may call pages clean that
-        never reached the disk. All bytes behind the end go: of a torn record any sector may be left, and a new record's
-        first bytes could make it whole again.
-        """
-        for first in self._segments:
-            if first < replayed_from.segment:
-                continue
-            begin = replayed_from.position if first == replayed_from.segment else 0
-            fd = self.fd if first == end.segment else open_file(segment_path(self.directory, first))
-            try:
-                stop = end.position if first == end.segment else os.fstat(fd).st_size
-                while begin < stop:
-                    piece = os.pread(fd, min(1 << 20, stop - begin), begin)
-                    write_all(fd, piece, begin)
-                    begin += len(piece)
-                if first == end.segment:
-                    self._clear_behind(end)
-                sync_file(fd, segment_path(self.directory, first))
-            finally:
-                if fd != self.fd:
-                    os.close(fd)
-        sync_directory(self.directory)
-
-    def _clear_behind(self, end: Place) -> None:
-        at = end.position
-        while at < self.allocated:
-            piece = os.pread(self.fd, min(1 << 20, self.allocated - at), at)
-            if piece.count(0) != len(piece):
-                if any(survivors(self.fd, self.namespace, end)):
-                    log.warning("log_tail_cut segment=%d position=%d offset=%d", end.segment, end.position, end.offset)
-                write_zeros(self.fd, at, self.allocated)
-                return
-            at += len(piece)
+            raise storage_error(e, f"cannot make the end of the log in {self.directory} durable") from e
 
     # -- appending --------------------------------------------------------------------------------------------------
 
     def append(
-        self, effect: Effect | Packed, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool
-    ) -> int:
+        self, effect: Effect | Packed, count: int, now: int, is_essential: bool, is_lazy: bool, is_awaited: bool,
+        encode: Encoder | None = None,
+    ) -> int:  # fmt: skip
         """
         Write a record and return its first offset. A refusal changes nothing (W1).
 
-        Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it.
+        Lazy: the record may stay in our buffer. Awaited: its sync comes next, so the disk shall begin with it. `encode` makes the record;
+        each journal that shares the log has its own.
         """
         self.stamp = now = now if now > self.stamp else self.stamp
         if isinstance(effect, Packed):
-            return self._append_packed(effect, count, now, is_awaited)
+            return self._append_packed(effect, count, now, is_awaited, encode or self._encode)
         offset = self.next_offset
-        record = self.encode(offset - self.base, now, offset - self.synced, count, effect)
+        record = (encode or self._encode)(offset - self.base, now, offset - self.synced, count, effect)
         size = len(record)
         if self.position + size > self._free_until:
             self._look_for_room(size, is_essential)
@@ -187,7 +175,7 @@ class Log:
         else:
             try:
                 if os.pwrite(self.fd, record, position) != size:
-                    self._write(record, position)
+                    write_all(self.fd, record, position)
                 if is_awaited:
                     os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)  # W7
             except OSError as e:
@@ -197,10 +185,10 @@ class Log:
         self.next_offset = offset + count
         return offset
 
-    def _append_packed(self, packed: Packed, count: int, now: int, is_awaited: bool) -> int:
+    def _append_packed(self, packed: Packed, count: int, now: int, is_awaited: bool, encode: Encoder) -> int:
         """Write the record of a load piece by piece; never lazy. What is written of one that fails is a torn record."""
         offset = self.next_offset
-        record = self.encode(offset - self.base, now, offset - self.synced, count, packed.effect)
+        record = encode(offset - self.base, now, offset - self.synced, count, packed.effect)
         head = extended(record, packed.values, packed.size)
         size = len(head) + packed.size + 4
         self.flush()
@@ -236,7 +224,7 @@ class Log:
                 self._pending_bytes -= len(self._pending.pop())
                 raise
 
-    def resume(self, end: Place) -> None:
+    def resume(self, end: RecordPlace) -> None:
         """Go on where the records in the OS end, after an interrupted append."""
         if self._pending or end.segment != self.first or end.position < self.position:
             raise StoreFailed(f"the log in {self.directory} ends at {end}, not at {self.end}; reopen the store")
@@ -246,7 +234,7 @@ class Log:
         """Hand what is buffered to the OS."""
         if self._pending:
             try:
-                self._write(b"".join(self._pending), self._pending_at)
+                write_all(self.fd, b"".join(self._pending), self._pending_at)
             except OSError as e:
                 raise storage_error(e, "cannot write to the log") from e
             self._pending.clear()
@@ -260,15 +248,12 @@ class Log:
     @property
     def oldest(self) -> int:
         """The first offset of this generation that is kept; segments before it may be used again at any time."""
-        return self._segments[0]
+        return self._segments[0] if self._segments else 0
 
     @property
-    def end(self) -> Place:
+    def end(self) -> RecordPlace:
         """Where the next record goes."""
-        return Place(self.next_offset - self.base, self.first, self.position)
-
-    def _write(self, data: bytes, position: int) -> None:
-        write_all(self.fd, data, position)
+        return RecordPlace(self.next_offset - self.base, self.first, self.position)
 
     # -- space ------------------------------------------------------------------------------------------------------
 
@@ -332,16 +317,11 @@ class Log:
         except OSError as e:
             log.warning("log_room_not_given_back directory=%s error=%s", self.directory, e)
 
-    def wants_extension(self) -> bool:
-        """Whether the prepared space runs low."""
-        return self.allocated - RESERVE - self.position < min(self.allocated, STEP_MAX) // 4 and (
-            self.position + STEP_MAX < self.segment_bytes_max
-        )
-
     def extend_ahead(self) -> None:
         """Prepare space before it is needed; called without the journal's lock, by one thread."""
         with self._extending:
-            if self.wants_extension():
+            is_low = self.allocated - RESERVE - self.position < min(self.allocated, STEP_MAX) // 4
+            if is_low and self.position + STEP_MAX < self.segment_bytes_max:
                 try:
                     self._extend(0)
                 except OSError as e:
@@ -370,7 +350,7 @@ class Log:
                 self._spares.pop(0)
                 fd = open_file(unnamed)
             else:
-                self.remove(unnamed)  # a crash may have left a recycled one
+                self._remove(unnamed)  # a crash may have left a recycled one
                 fd = open_file(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             allocated = os.fstat(fd).st_size
             if allocated < SEGMENT_BYTES_FIRST:
@@ -395,7 +375,7 @@ class Log:
     def _take_back(self, path: Path) -> None:
         """A segment that is not used after all."""
         try:
-            self.remove(path)
+            self._remove(path)
         except (OSError, StorageError) as e:
             log.warning("log_segment_not_removed path=%s error=%s", path, e)
 
@@ -434,7 +414,7 @@ class Log:
         while self._spares and (len(self._spares) > keep or os.stat(self._spares[0]).st_size > SPARE_BYTES_MAX):
             path = self._spares.pop(0)
             try:
-                self.remove(path)
+                self._remove(path)
                 sync_directory(self.directory)  # or a power cut may take a later one and leave this
             except StoreFailed:
                 raise

@@ -32,9 +32,10 @@ class EngineMerged(EngineLog):
         p = self.p
         with p.lock:
             p.enter()
-            p.state.save_leases()
+            state = p.state
+            state.save_leases()
             found: dict[str, int] = {}
-            for rows in p.state.generations:
+            for rows in state.generations:
                 for name, counts in counts_in(rows):
                     if counts[b"entries"]:
                         found[name.decode()] = found.get(name.decode(), 0) + counts[b"entries"]
@@ -45,28 +46,11 @@ class EngineMerged(EngineLog):
         p = self.p
         with p.lock:
             p.enter()
-            return {
-                "entries": p.state.size(),
-                "buried": p.state.size(b"buried"),
-                "in_use": len(p.members),
-                "order": p.order,
-                "generations": len(p.state.generations),
-                "log_bytes": p.log.bytes_written,
-                "rows_bytes": sum(rows.file.used_bytes() for rows in p.state.generations),
-                "syncs": p.commit.syncs,
-                "sync_time": p.commit.sync_times.view(),
-                "checkpoints": p.checkpoints.count,
-                "compactions": p.compaction.passes,
-                "compacted_records": p.compaction.records_removed,
-                "compacted_bytes": p.compaction.bytes_saved,
-            }
+            state = p.state
+            sizes = {"entries": state.size(), "buried": state.size(b"buried"), "in_use": len(p.members)}
+            return sizes | p.figures()
 
     def use(self, settings: Settings) -> None:
         """Go on with other settings."""
-        p = self.p
-        with p.lock:
-            p.settings = settings
-            p.log.limit(segment_bytes=settings.segment_bytes_max)
-            p.generations.schedule()
-            p.checkpoints.look_at_settings()
-            p.retention.hold()
+        with self.p.lock:
+            self.p.use_settings(settings)

@@ -19,7 +19,8 @@ def clear_step(p: Sequence, name: bytes) -> bool:
     """Remove some rows of a journal that is no longer in use; whether there were any. Without the lock."""
     with p.lock:
         now = p.enter()
-        state = p.state.state_of(name)
+        states = p.state
+        state = states.state_of(name)
         entries: list[Any] = []
         for rows in state.generations:
             for primary, value in islice(rows.all(rows.entries), STEP - len(entries) // 2):
@@ -31,7 +32,7 @@ def clear_step(p: Sequence, name: bytes) -> bool:
             p.write_for(name, effect, changes(effect), now)
         else:
             state.once.forget()  # written by `finish`
-            p.state.touched[name] = state
+            states.touched[name] = state
         return changes(effect) > 0
 
 
@@ -39,7 +40,7 @@ def finish(p: Sequence) -> None:
     """Make it durable that nothing is left. On the keeper, without the lock."""
 
     def sync() -> None:
-        for rows in p.state.generations:
+        for rows in p.rows_now():
             rows.file.sync()
 
-    p.checkpoints.commit(sync)
+    p.commit_then(sync)

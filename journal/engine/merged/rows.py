@@ -20,9 +20,9 @@ from typing import Any
 
 import msgpack
 
-from journal.engine.log.reader import Place
+from journal.engine.log.reader import RecordPlace
 from journal.engine.state.bucket_index import BucketIndex
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.errors import StoreDamaged
 
 _COUNTS = b"counts"
@@ -116,10 +116,10 @@ class PrefixedCursor:
         return consumed, added
 
 
-class PrefixedRows(Rows):
+class PrefixedRows(GenerationRows):
     """One journal's part of the rows of a generation. Under the lock."""
 
-    def __init__(self, rows: Rows, name: bytes) -> None:
+    def __init__(self, rows: GenerationRows, name: bytes) -> None:
         self.base = rows
         """All rows of the generation."""
         self.prefix = prefix_of(name)
@@ -183,7 +183,7 @@ class PrefixedRows(Rows):
                 self._counts[name] += change
                 self.is_changed = True
 
-    def load(self) -> tuple[Place, int]:
+    def load(self) -> tuple[RecordPlace, int]:
         """Read the counts; the place is that of the file."""
         self.is_changed = False
         self.index = BucketIndex.loaded(self)
@@ -193,7 +193,7 @@ class PrefixedRows(Rows):
             self._counts = dict(zip(_COUNTED, counts, strict=True))
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{self.file.path}: the counts of {self.prefix!r} are not readable: {e}") from e
-        return Place(0, 0, 0), 0
+        return RecordPlace(0, 0, 0), 0
 
     def keep_counts(self) -> None:
         """Write the counts, when they have changed; a commit follows."""
@@ -231,7 +231,7 @@ class PrefixedRows(Rows):
         return sum(1 for _ in self.all(self.file.databases[database]))
 
 
-def counts_in(rows: Rows) -> Iterator[tuple[bytes, dict[bytes, int]]]:
+def counts_in(rows: GenerationRows) -> Iterator[tuple[bytes, dict[bytes, int]]]:
     """The journals that have rows in a generation, as of the last checkpoint: name, and rows by sub-database."""
     for key, value in rows.all(rows.meta):
         name, found, rest = key.partition(b":")

@@ -4,7 +4,7 @@ Merged journals: many small ones that share one sequence of generations, one log
     Sequence   the pipeline of all of them: log, group commit, checkpoints, generations, consumers
     Member     what one journal sees of it: its own rows, order, leases, timers, settings and schema
 
-A Member has the shape of a Pipeline, so that a Journal works through it as through one of its own.
+A Member is a Pipeline, as that of a journal with files of its own: verbs work through both alike.
 
 G1  One lock and one log: the changes of all members are in one order, and one sync makes those of many durable.
 G2  A member's record has the member's name as its namespace; replay gives it back to that member.
@@ -13,63 +13,62 @@ G3  Timers: `timer_at` of the sequence is not later than that of any member in u
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgpack
 
-from journal.core.counters import Tally
 from journal.core.entry.effects import Effect, Packed
 from journal.core.limits import NEVER
-from journal.core.log.record import encoder
+from journal.core.log.record import Encoder, encoder
 from journal.core.settings import Settings
 from journal.engine.files.lmdb import LmdbError
-from journal.engine.generations.generations import Kept
 from journal.engine.log.durability import OS
-from journal.engine.log.group_commit import Kind
-from journal.engine.log.reader import Place
+from journal.engine.log.generation_record import GenerationRecord
+from journal.engine.log.group_commit import ChangeKind
+from journal.engine.log.reader import RecordPlace
 from journal.engine.merged.member import MemberConsumers, MemberGenerations, MergedGenerations
 from journal.engine.merged.states import OWN, Namespaces
+from journal.engine.own_pipeline import OwnPipeline
 from journal.engine.pipeline import Pipeline
 from journal.engine.readonly import Look
 from journal.engine.runtime.timed_steps import MEMBERS, STEP
 from journal.engine.runtime.wakeups import Due
-from journal.engine.state.apply import State
-from journal.engine.state.file import Rows
-from journal.engine.state.old_values import encoder_of
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import GenerationRows
 from journal.errors import LogDamaged, StorageError, StoreClosed
-from journal.shield import Latch
 
 R = TypeVar("R")
 
 
-class Merging(Pipeline):
+class Merging(OwnPipeline):
     """What members find in what they share, whether it is owned or only looked at."""
 
     only = b""
     state: Namespaces
     generations: MergedGenerations
+    kind_of_generations = MergedGenerations
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, top: Path, name: str, settings: Settings, *, known: Iterable[bytes], **options: Any) -> None:
+        """`known`: the names of all journals."""
         self.members: dict[bytes, Member] = {}
         """Those in use."""
-        self.known: set[bytes] = set()
-        """The names of all journals, set by recovery."""
-        super().__init__(*args, **options)
-        self.generations = MergedGenerations(self, self.generations.kept)
+        self.known = set(known)
         self.packer = msgpack.Packer(autoreset=True)
-        self._encode = encoder(OWN, self.packer)
         self._timers: list[tuple[int, int, Member]] = []
         self._numbers = count()
+        super().__init__(top, name, settings, **options)
         self.tick = self._tick
 
-    def _state_over(self, generations: list[Rows]) -> State:
-        state = Namespaces(generations)
-        state.used = self.members
-        return state
+    def _new_state(self) -> JournalState:
+        return Namespaces([], used=self.members)
+
+    def new_encoder(self, packer: msgpack.Packer | None = None) -> Encoder:
+        """What makes records that belong to no member."""
+        return encoder(OWN, self.packer)
 
     def timer_of(self, member: Member, date: int) -> None:
         """A member's timer is due at this date (G3)."""
@@ -113,7 +112,7 @@ class Sequence(Merging):
             raise LogDamaged(f"{self.log.directory}: a record of {namespace!r}, which is no journal of this store")
         self.state.apply_to(namespace, effect, at)
 
-    def _replay(self) -> tuple[Place, Place]:
+    def _replay(self) -> tuple[RecordPlace, RecordPlace]:
         places = super()._replay()
         self._timers.clear()
         for member in self.members.values():
@@ -128,18 +127,12 @@ class Sequence(Merging):
             self.flush()
         return now
 
-    def append(self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
-        """Append a record that belongs to no member."""
-        self.log.encode = self._encode
-        return super().append(effect, count, now, level, is_essential=is_essential)
-
     def write_for(self, name: bytes, effect: Effect, count: int, now: int) -> None:
         """Append and apply a record of a member that may not be in use; no caller waits for it."""
         state = self.state.state_of(name)
         self.state.touched[name] = state
-        self.log.encode = encoder(name, self.packer)
         level = min(self.level, OS)
-        offset = super().append(effect, count, now, level, is_essential=True)
+        offset = self.append(effect, count, now, level, is_essential=True, encode=encoder(name, self.packer))
         try:
             state.apply(effect, offset)
         except LmdbError as e:
@@ -165,91 +158,106 @@ class Sequence(Merging):
         """In a forked child."""
         super().abandon_after_fork(error)
         for member in self.members.values():
-            member.due = Due(self.lock)
-
-
-class _Shared:
-    """An attribute that a member has from its sequence."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, member: Member, owner: type) -> Any:
-        return getattr(member.shared, self._name)
-
-    def __set__(self, member: Member, value: Any) -> None:
-        setattr(member.shared, self._name, value)
+            member.lock, member.due = self.lock, Due(self.lock)
 
 
 class Member(Pipeline):
     """One merged journal."""
 
-    lock: threading.Lock = _Shared()  # type: ignore[assignment]
-    log: Any = _Shared()
-    order: int = _Shared()  # type: ignore[assignment]
-    followers: tuple[Latch, ...] = _Shared()  # type: ignore[assignment]
-    is_broken: bool = _Shared()  # type: ignore[assignment]
-    changes: int = _Shared()  # type: ignore[assignment]
-    next_token: int = _Shared()  # type: ignore[assignment]
-    full_requested: int = _Shared()  # type: ignore[assignment]
     generations: MemberGenerations
+    only: bytes
 
-    def __init__(self, shared: Merging, name: str, settings: Settings, steps: list[Kept]) -> None:
+    def __init__(
+        self, shared: Merging, name: str, settings: Settings, steps: list[GenerationRecord],
+        record: Callable[[list[GenerationRecord]], None],
+    ) -> None:  # fmt: skip
+        """`record` writes the steps of the schema to the catalog, durable on return."""
+        super().__init__(
+            shared.top, name, settings, lock=shared.lock, log=shared.log, followers=shared.followers, commit=shared.commit,
+            snapshots=shared.snapshots, keeper=shared.keeper, time=shared.time, level=shared.level, claim_level=shared.claim_level,
+            is_writable=shared.is_writable,
+        )  # fmt: skip
         self.shared = shared
-        self.name = name
-        self.only = self.own = name.encode()
-        self.top = shared.top
-        self.settings = settings
-        self.time = shared.time
-        self.keeper = shared.keeper
-        self.level, self.claim_level = shared.level, shared.claim_level
-        self.is_writable = shared.is_writable
-        self.checkpoints, self.commit = shared.checkpoints, shared.commit
-        self.retention, self.compaction = shared.retention, shared.compaction
-        self.map_bytes = shared.map_bytes
-        self.due = Due(shared.lock)
-        self.sleeping = self.due.sleeping
+        self.only = name.encode()
+        self.checkpoints, self.retention, self.compaction = shared.checkpoints, shared.retention, shared.compaction
+        self.pin_rows, self.unpin_rows = shared.pin_rows, shared.unpin_rows
         self.timer_at = NEVER
-        self.tick = lambda now: 0
-        self.tally = Tally()
-        self.plain_bytes_max = 0
         self._dropped: StorageError | None = None
-        self._encode = encoder(self.own, shared.packer)
         self._epoch = -1
-        self.generations = MemberGenerations(self, shared, steps)
         self.consumers = MemberConsumers(self, shared.consumers, name)
+        self.generations = MemberGenerations(self, shared.generations, steps, record)
         with shared.lock:
             self._refresh()
         self.look_at_settings()
 
-    def look_at_settings(self) -> None:
-        """The settings or the schema changed."""
-        super().look_at_settings()
-        self._encode = encoder_of(self, self.own, self.shared.packer)
-
-    def begin(self) -> None:
-        """The journal is complete: its timers begin. Under the lock."""
-        self.shared.members[self.own] = self
-        if self.is_writable:
-            self.timer_soon(0)
-
     @property
-    def trouble(self) -> StorageError | None:  # type: ignore[override]
+    def trouble(self) -> StorageError | None:
         """Why nothing more is done here."""
         return self._dropped or self.shared.trouble
 
+    @trouble.setter
+    def trouble(self, error: StorageError | None) -> None:
+        self._dropped = error
+
+    @property
+    def order(self) -> int:
+        """Of the active generation."""
+        return self.shared.order
+
+    @order.setter
+    def order(self, order: int) -> None:
+        self.shared.order = order
+
+    @property
+    def is_broken(self) -> bool:
+        """What is in memory may not be what the log says."""
+        return self.shared.is_broken
+
+    @is_broken.setter
+    def is_broken(self, is_broken: bool) -> None:
+        self.shared.is_broken = is_broken
+
+    @property
+    def next_token(self) -> int:
+        """No token comes twice in what members share."""
+        return self.shared.next_token
+
+    @next_token.setter
+    def next_token(self, token: int) -> None:
+        self.shared.next_token = token
+
+    @property
+    def full_requested(self) -> int:
+        """The last offset that a caller wants durable."""
+        return self.shared.full_requested
+
+    @full_requested.setter
+    def full_requested(self, offset: int) -> None:
+        self.shared.full_requested = offset
+
+    def new_encoder(self, packer: msgpack.Packer | None = None) -> Encoder:
+        """What makes the journal's records, as its settings say."""
+        return super().new_encoder(self.shared.packer)
+
+    def begin(self) -> None:
+        """The journal is complete: its timers begin. Under the lock."""
+        self.shared.members[self.only] = self
+        if self.is_writable:
+            self.timer_soon(0)
+
     def drop(self) -> None:
         """Refuse everything from now on: the journal was dropped. Under the lock."""
-        self._dropped = StoreClosed(f"the journal {self.name} was dropped")
-        self.shared.members.pop(self.own, None)
+        self.trouble = StoreClosed(f"the journal {self.name} was dropped")
+        self.shared.members.pop(self.only, None)
         self.due.notify_all()
-        self.tell()
+        self.followers.tell()
 
     def _refresh(self) -> None:
         """Look at the transactions of now (states M3)."""
-        self.state = self.shared.state.state_of(self.own)
+        states = self.shared.state
+        self.state = states.state_of(self.only)
         self.state.on_expiration = self.timer_soon
-        self._epoch = self.shared.state.epoch
+        self._epoch = states.epoch
         if self.generations.look_again():
             self.look_at_settings()
 
@@ -265,20 +273,22 @@ class Member(Pipeline):
             self._refresh()
         return now
 
-    def append(self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False) -> int:
+    def append(
+        self, effect: Effect | Packed, count: int, now: int, level: int, *, is_essential: bool = False,
+        encode: Encoder | None = None,
+    ) -> int:  # fmt: skip
         """Append a record of this member (G2)."""
         shared = self.shared
         if not self.is_writable:
-            shared.level_of(None, level)  # refuses
-        shared.state.touched[self.own] = self.state
-        shared.log.encode = self._encode
-        return Pipeline.append(shared, effect, count, now, level, is_essential=is_essential)
+            shared.check_writable()
+        shared.state.touched[self.only] = self.state
+        return shared.append(effect, count, now, level, is_essential=is_essential, encode=self.encode)
 
     def applied(self, offset: int, count: int, now: int, level: int) -> None:
         """A record was applied."""
-        Pipeline.applied(self.shared, offset, count, now, level)
+        self.shared.applied(offset, count, now, level)
         if self.sleeping:
-            self._rouse(now)
+            self.rouse(now)
 
     def timer_soon(self, date: int) -> None:
         """A timer is due at this date, or earlier."""
@@ -302,15 +312,17 @@ class Member(Pipeline):
 
     # -- outside of the lock ------------------------------------------------------------------------------------------
 
-    def rows_now(self) -> list[Rows]:
+    def rows_now(self) -> list[GenerationRows]:
         """The generations of now."""
         with self.lock:
             self._refresh()
             return self.state.generations
 
-    def change(self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: Kind = Kind.ANY) -> R:
+    def change(
+        self, level: int, make: Callable[..., tuple[R, int]], *args: Any, kind: ChangeKind = ChangeKind.ANY
+    ) -> R:
         """Make a change; puts of several members are no single record, but have one sync."""
-        return super().change(level, make, *args, kind=Kind.SHORT if kind is Kind.PUT else kind)
+        return super().change(level, make, *args, kind=ChangeKind.SHORT if kind is ChangeKind.PUT else kind)
 
     def settle(self, offset: int) -> None:
         """Return when an offset is durable."""
@@ -320,6 +332,6 @@ class Member(Pipeline):
         """The level that a call asked for."""
         return self.shared.level_of(durability, default)
 
-    def shown(self) -> int:
-        """The last offset that a follower may see."""
-        return self.shared.shown()
+    def wipes(self) -> bool:
+        """Whether files are overwritten before they go: that is said for what members share."""
+        return self.shared.wipes()

@@ -16,39 +16,39 @@ from __future__ import annotations
 from collections.abc import Container
 from functools import partial
 
-from journal.core.entry.effects import Effect, Step
-from journal.engine.log.reader import Place
+from journal.core.entry.effects import Effect, StepEffect
+from journal.engine.log.reader import RecordPlace
 from journal.engine.merged.rows import PrefixedRows, behind, name_in
-from journal.engine.state.apply import State
-from journal.engine.state.file import Rows
+from journal.engine.state.apply import JournalState
+from journal.engine.state.file import GenerationRows
 
 OWN = b"_merged"
 """The namespace of what belongs to no journal: flags of the whole. No journal can have this name."""
 
 
-class Namespaces(State):
+class Namespaces(JournalState):
     """The rows of all journals that share them, and the states of those that are in use. Under the lock."""
 
-    def __init__(self, generations: list[Rows]) -> None:
+    def __init__(self, generations: list[GenerationRows], used: Container[bytes] = ()) -> None:
+        """`used`: whose states are kept in memory after a checkpoint, although nothing happens to them."""
         self.epoch = 0
         """Raised when states must look at the transactions again (M3)."""
-        self.states: dict[bytes, State] = {}
-        self.touched: dict[bytes, State] = {}
-        self.used: Container[bytes] = ()
-        """Whose states are kept in memory after a checkpoint, although nothing happens to them."""
+        self.states: dict[bytes, JournalState] = {}
+        self.touched: dict[bytes, JournalState] = {}
+        self._used = used
         self._epochs: dict[bytes, int] = {}
         super().__init__(generations)
 
-    def use(self, generations: list[Rows] | None = None) -> None:
+    def use(self, generations: list[GenerationRows] | None = None) -> None:
         """Work with these generations and with the transactions that are open now."""
         super().use(generations)
         self.epoch += 1
 
-    def state_of(self, name: bytes) -> State:
+    def state_of(self, name: bytes) -> JournalState:
         """The state of one journal, as of now (M3)."""
         state = self.states.get(name)
         if state is None:
-            state = self.states[name] = State(self._views(name, {}), finished=self.finished, steps=self.steps)
+            state = self.states[name] = JournalState(self._views(name, {}), finished=self.finished, steps=self.steps)
             state.on_index = partial(self.touched.__setitem__, name, state)
             self._epochs[name] = self.epoch
             state.load()
@@ -59,8 +59,8 @@ class Namespaces(State):
             self._epochs[name] = self.epoch
         return state
 
-    def _views(self, name: bytes, known: dict[Rows, PrefixedRows]) -> list[Rows]:
-        views: list[Rows] = []
+    def _views(self, name: bytes, known: dict[GenerationRows, PrefixedRows]) -> list[GenerationRows]:
+        views: list[GenerationRows] = []
         for rows in self.generations:
             view = known.get(rows)
             if view is None:
@@ -84,7 +84,7 @@ class Namespaces(State):
 
     def apply_to(self, name: bytes, effect: Effect, at: int) -> None:
         """Apply an effect to the journal that it belongs to (M1); a step of the clock moves the leases of all."""
-        if type(effect) is Step:
+        if type(effect) is StepEffect:
             self.step(effect, at)
             return
         state = self.state_of(name)
@@ -95,7 +95,7 @@ class Namespaces(State):
         """Apply an effect that belongs to no journal."""
         self.apply_to(OWN, effect, at)
 
-    def step(self, step: Step, at: int) -> None:
+    def step(self, step: StepEffect, at: int) -> None:
         """The clock was set: those that are not in use see it when they are loaded."""
         super().step(step, at)
         for name, state in self.states.items():
@@ -103,7 +103,7 @@ class Namespaces(State):
                 state.leases.move(step.by, at)
                 self.touched[name] = state
 
-    def load(self) -> Place:
+    def load(self) -> RecordPlace:
         """Forget all states; the place in the log up to which the rows are applied."""
         for state in self.states.values():
             state.order.clear()  # wakes the workers that sleep on a range of it
@@ -116,10 +116,10 @@ class Namespaces(State):
         self.steps.load(self.active)
         return place
 
-    def keep(self, order: int, applied: Place, now: int) -> None:
+    def keep(self, order: int, applied: RecordPlace, now: int) -> None:
         """Write what a checkpoint commits besides the rows, and unload the states that are not in use."""
         super().keep(order, applied, now)
-        for name in [name for name in self.states if name not in self.used]:
+        for name in [name for name in self.states if name not in self._used]:
             del self.states[name], self._epochs[name]
 
     def rebuild_order(self) -> None:

@@ -10,24 +10,23 @@ from __future__ import annotations
 from journal.api.backend import FeedOptions
 from journal.core.log.cursor import Cursor
 from journal.engine.feed.changes import check_life
-from journal.engine.feed.consumers import Consumer, Consumers, start_of
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.consumer import Consumers, FeedConsumer, start_of
+from journal.engine.feed.feed import EngineFeed
 from journal.engine.pipeline import Pipeline
 from journal.errors import ReadOnly
 
 
-def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> Feed:
+def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> EngineFeed:
     """A feed over the log, for a consumer that is remembered or for none."""
-    if p.trouble is not None:
-        raise p.trouble
+    p.check_open()
     start, copy = options.start, options.copy
     if not p.is_writable and (options.consumer is not None or options.live):
         raise ReadOnly(
             "the store was opened with readonly=True: only a feed with live=False and without a consumer is possible"
         )
 
-    def make(known: Consumer | None, after: Cursor) -> Feed:
-        return Feed(
+    def make(known: FeedConsumer | None, after: Cursor) -> EngineFeed:
+        return EngineFeed(
             p, consumers, known, after, is_live=options.live, unacked_max=options.unacked_max, is_waiting=options.wait_acks
         )  # fmt: skip
 
@@ -36,7 +35,7 @@ def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> Feed:
         with p.lock:
             return make(None, start_of(p, start))
 
-    def open_known(known: Consumer) -> Feed:
+    def open_known(known: FeedConsumer) -> EngineFeed:
         known.flush_ms = options.flush_ms
         return make(known, known.acks.position)
 
@@ -45,8 +44,7 @@ def open_feed(p: Pipeline, consumers: Consumers, options: FeedOptions) -> Feed:
 
 def consumers_seen(p: Pipeline, consumers: Consumers) -> Consumers:
     """The feed consumers, as they are on disk in a store that another process owns."""
-    if p.trouble is not None:
-        raise p.trouble
+    p.check_open()
     if not p.is_writable:
         consumers.look()
     return consumers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import sleep
 
 from journal.core.log import cursor_math
-from journal.core.log.cursor import Cursor, base_of, cursor_of
+from journal.core.log.cursor import Cursor, base_of
 from journal.core.requests.operate import RotateRequest
 from journal.core.requests.read import (
     DistanceRequest,
@@ -17,62 +17,69 @@ from journal.core.requests.read import (
 )
 from journal.core.values import Generation
 from journal.engine.caller import Caller
-from journal.engine.pipeline import Pipeline
+from journal.engine.handlers import handles
+from journal.engine.read.path import LogPath
 from journal.errors import Invalid
 
 
-def generations(p: Pipeline, asked: GenerationsRequest, caller: Caller) -> list[Generation]:
+@handles(GenerationsRequest)
+def generations(p: LogPath, asked: GenerationsRequest, caller: Caller) -> list[Generation]:
     """The periods, oldest first, with what keeps each."""
     with p.lock:
         p.enter()
         return p.generations.list()
 
 
-def rotate(p: Pipeline, asked: RotateRequest, caller: Caller) -> Generation:
+@handles(RotateRequest)
+def rotate(p: LogPath, asked: RotateRequest, caller: Caller) -> Generation:
     """Begin a new generation now; the active one."""
     p.level_of(None, p.level)
-    while not p.keeper.call(p.generations.rotate_if_place):
-        sleep(p.generations.carrying.pause_s())  # the keeper serves other callers in between
+    generations = p.generations
+    while not p.keeper.call(generations.rotate_if_place):
+        sleep(generations.pause_s())  # the keeper serves other callers in between
     with p.lock:
         p.enter()
-        return p.generations.newest()
+        return generations.newest()
 
 
-def distance(p: Pipeline, asked: DistanceRequest, caller: Caller) -> int:
+@handles(DistanceRequest)
+def distance(p: LogPath, asked: DistanceRequest, caller: Caller) -> int:
     """How many changes come after `a`, up to `b`."""
     return cursor_math.distance(asked.a, asked.b, _spans(p))
 
 
-def shift(p: Pipeline, asked: ShiftRequest, caller: Caller) -> Cursor:
+@handles(ShiftRequest)
+def shift(p: LogPath, asked: ShiftRequest, caller: Caller) -> Cursor:
     """The cursor `n` changes later, or earlier."""
     return cursor_math.shift(asked.cursor, asked.n, _spans(p))
 
 
-def lag(p: Pipeline, asked: LagRequest, caller: Caller) -> int:
+@handles(LagRequest)
+def lag(p: LogPath, asked: LagRequest, caller: Caller) -> int:
     """How many changes come after a cursor."""
     return cursor_math.lag(asked.cursor, _spans(p))
 
 
-def _spans(p: Pipeline) -> list[cursor_math.Span]:
+def _spans(p: LogPath) -> list[cursor_math.Span]:
     with p.lock:
         p.enter()
         return p.generations.spans()
 
 
-def durable_cursor(p: Pipeline, asked: DurableCursorRequest, caller: Caller) -> Cursor:
+@handles(DurableCursorRequest)
+def durable_cursor(p: LogPath, asked: DurableCursorRequest, caller: Caller) -> Cursor:
     """The last change that is on disk."""
-    log = p.log  # a rotation may come in between
-    return Cursor(cursor_of(log.base).order, log.synced - log.base)
+    with p.lock:  # a rotation moves the log
+        return Cursor(p.order, p.log.synced - p.log.base)
 
 
-def wait_durable(p: Pipeline, asked: WaitDurableRequest, caller: Caller) -> None:
+@handles(WaitDurableRequest)
+def wait_durable(p: LogPath, asked: WaitDurableRequest, caller: Caller) -> None:
     """Return when the change at this cursor, and all before it, are on disk."""
     cursor = asked.cursor
     with p.lock:
         p.enter()
         at = base_of(cursor.order) + cursor.offset
-        if cursor.order < 1 or at >= p.log.next_offset:
-            last = Cursor(p.order, p.log.end.offset - 1)
-            raise Invalid(f"{cursor} is not a change of journal {p.name}: the last is {last}")
-    if p.log.synced < at:
-        p.settle(at)
+        if cursor.order < 1 or at >= p.next_offset:
+            raise Invalid(f"{cursor} is not a change of journal {p.name}: the last is {p.last_cursor}")
+    p.settle(at)

@@ -11,10 +11,10 @@ from bisect import bisect_left
 from itertools import islice
 from typing import Any
 
-from journal.core.arguments import owner_bytes, selectable
+from journal.core.arguments import owner_bytes
 from journal.core.entry.keys import BEHIND_ALL, UserKey, key_bytes, owner_in, owner_key
 from journal.core.entry.rows import Row
-from journal.core.forecast.forecast import Forecast, Tally
+from journal.core.forecast.forecast import Forecast, ForecastTally
 from journal.core.limits import NEVER
 from journal.core.requests.operate import OwnersRequest
 from journal.core.requests.read import (
@@ -30,7 +30,8 @@ from journal.core.requests.read import (
 from journal.core.values import Page
 from journal.engine.arguments import bucket_bounds
 from journal.engine.caller import Caller
-from journal.engine.pipeline import Pipeline
+from journal.engine.handlers import handles
+from journal.engine.read.path import ReadPath
 from journal.engine.read.selection import Filter, Selection
 from journal.engine.readonly import moment_of
 from journal.shield import give_way
@@ -45,7 +46,7 @@ KEYS = 4096
 """Keys that are counted under the lock at a time: a millisecond."""
 
 
-def filter_of(p: Pipeline, asked: SelectRequest | CountRequest | ScanRequest) -> Filter:
+def filter_of(p: ReadPath, asked: SelectRequest | CountRequest | ScanRequest) -> Filter:
     """What a request selects."""
     owner = consumer = buckets = None
     if not isinstance(asked, ScanRequest):
@@ -60,14 +61,14 @@ def filter_of(p: Pipeline, asked: SelectRequest | CountRequest | ScanRequest) ->
     )
 
 
-def select(p: Pipeline, asked: SelectRequest, caller: Caller) -> Page:
+@handles(SelectRequest)
+def select(p: ReadPath, asked: SelectRequest, caller: Caller) -> Page:
     """A page of the entries that are selected, in the order of work."""
-    wanted = filter_of(p, asked)
-    selectable(wanted.status)
-    return Selection(p, wanted).page(asked.limit or LIMIT, _start(asked.after))
+    return Selection(p, filter_of(p, asked)).page(asked.limit or LIMIT, _start(asked.after))
 
 
-def entries_of(p: Pipeline, asked: EntriesOfRequest, caller: Caller) -> Page:
+@handles(EntriesOfRequest)
+def entries_of(p: ReadPath, asked: EntriesOfRequest, caller: Caller) -> Page:
     """A page of the entries of a producer group, in the order of work."""
     return Selection(p, Filter(owner=owner_bytes(asked.owner))).page(asked.limit or LIMIT, _start(asked.after))
 
@@ -76,12 +77,14 @@ def _start(after: bytes | None) -> bytes:
     return b"" if after is None else after + b"\0"
 
 
-def count_of(p: Pipeline, asked: CountOfRequest, caller: Caller) -> int:
+@handles(CountOfRequest)
+def count_of(p: ReadPath, asked: CountOfRequest, caller: Caller) -> int:
     """How many entries a producer group has."""
     return Selection(p, Filter(owner=owner_bytes(asked.owner))).count()
 
 
-def owners(p: Pipeline, asked: OwnersRequest, caller: Caller) -> dict[str, int]:
+@handles(OwnersRequest)
+def owners(p: ReadPath, asked: OwnersRequest, caller: Caller) -> dict[str, int]:
     """The producer groups that have entries, and how many."""
     found: dict[str, int] = {}
     start: bytes | None = b""
@@ -94,7 +97,7 @@ def owners(p: Pipeline, asked: OwnersRequest, caller: Caller) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def owners_from(p: Pipeline, start: bytes) -> tuple[list[tuple[str, int]], bytes | None]:
+def owners_from(p: ReadPath, start: bytes) -> tuple[list[tuple[str, int]], bytes | None]:
     """Producer groups and how many of their entries are next in their index, and where to go on in it."""
     with p.lock:
         p.enter()
@@ -109,17 +112,19 @@ def owners_from(p: Pipeline, start: bytes) -> tuple[list[tuple[str, int]], bytes
     return found, page[-1] + b"\0" if len(page) == KEYS else None
 
 
-Found = tuple[Row, str, int]
+StatusRow = tuple[Row, str, int]
 """An entry as it is stored, its status, and when its lease began."""
 
 
-def get(p: Pipeline, asked: GetRequest, caller: Caller) -> Any:
+@handles(GetRequest)
+def get(p: ReadPath, asked: GetRequest, caller: Caller) -> Any:
     """The entry with this key, or None."""
     (found,) = rows_of(p, [(asked.key, key_bytes(asked.key))])
     return None if found is None else caller.entry(*found)
 
 
-def get_many(p: Pipeline, asked: GetManyRequest, caller: Caller) -> list[Any]:
+@handles(GetManyRequest)
+def get_many(p: ReadPath, asked: GetManyRequest, caller: Caller) -> list[Any]:
     """The entries with these keys, None for each that there is not, in order."""
     wanted = [(key, key_bytes(key)) for key in asked.keys]
     found: list[Any] = []
@@ -131,33 +136,32 @@ def get_many(p: Pipeline, asked: GetManyRequest, caller: Caller) -> list[Any]:
     return found
 
 
-def rows_of(p: Pipeline, keys: list[tuple[UserKey, bytes]]) -> list[Found | None]:
+def rows_of(p: ReadPath, keys: list[tuple[UserKey, bytes]]) -> list[StatusRow | None]:
     """The entries with these keys."""
-    settle_at = -1
-    found: list[Found | None] = []
+    found: list[StatusRow | None] = []
     with p.lock:
         now = p.enter()
+        state = p.state
         for key, raw in keys:
-            stored = p.state.find(key, raw)
+            stored = state.find(key, raw)
             row = stored.row
             if row is None or (0 < row.expiration <= now and not stored.is_processing):
                 found.append(None)
                 continue
-            held = p.state.leases.by_primary.get(row.primary)
+            held = state.leases.by_primary.get(row.primary)
             found.append((row, "W", 0) if held is None else (row, "P", held.start))
-            if p.must_settle(row.at):
-                settle_at = max(settle_at, row.at)
-    if settle_at >= 0:
-        p.settle(settle_at)
+        settle_at = p.last_unsettled(each[0].at for each in found if each is not None)
+    p.settle(settle_at)
     return found
 
 
-def forecast(p: Pipeline, asked: ForecastRequest, caller: Caller) -> Forecast:
+@handles(ForecastRequest)
+def forecast(p: ReadPath, asked: ForecastRequest, caller: Caller) -> Forecast:
     """How many entries fall due in each of the coming steps, read from the keys alone."""
     with moment_of(p):
         with p.lock:
             now = p.enter()
-        tally = Tally(
+        tally = ForecastTally(
             now if asked.since is None else asked.since,
             step=STEP if asked.step is None else asked.step,
             horizon=HORIZON if asked.horizon is None else asked.horizon,
@@ -166,8 +170,9 @@ def forecast(p: Pipeline, asked: ForecastRequest, caller: Caller) -> Forecast:
         while True:
             with p.lock:
                 p.enter()
-                page = list(islice(p.state.names_from(b"entries", start), KEYS))
-                leases = p.state.leases.by_primary
+                state = p.state
+                page = list(islice(state.names_from(b"entries", start), KEYS))
+                leases = state.leases.by_primary
                 processing = [primary for primary in page if primary in leases] if leases else []
             tally.add_places(page, processing)
             if len(page) < KEYS:

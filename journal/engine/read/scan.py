@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import monotonic
 
+from journal.core.arguments import AVAILABLE, BURIED
 from journal.core.entry.keys import pack_bound
 from journal.core.entry.rows import Row, place
 from journal.core.limits import NEVER
 from journal.core.requests.read import ScanRequest
 from journal.core.values import Entry, entry_of
-from journal.engine.arguments import AVAILABLE, BURIED
-from journal.engine.pipeline import Pipeline
-from journal.engine.read.burials import Which, count, walk
-from journal.engine.read.selection import Filter, Selection, filled
+from journal.engine.read.burials import BuriedFilter, count, walk
+from journal.engine.read.path import ReadPath
+from journal.engine.read.selection import Filter, Selection, filled, may_be_expired
 from journal.engine.readonly import moment_of
 from journal.shield import whole
 
@@ -35,16 +35,16 @@ _Found = tuple[Row, int | None]
 class Reads:
     """Reads over all entries of a journal."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: ReadPath) -> None:
         self._p = pipeline
 
     def scan(self, asked: ScanRequest) -> Iterator[Entry]:
         """Entries in the order of work; with all fields of the schemas, None for those that an entry does not have."""
         status = asked.status
         since, until = 0 if asked.since is None else asked.since, NEVER if asked.until is None else asked.until
-        blank = self._p.generations.blank
+        blank = self._p.blank
         if status == BURIED:
-            which = Which(wanted=Filter(None, since, until))
+            which = BuriedFilter(wanted=Filter(None, since, until))
             yield from (filled(entry_of(b.row, BURIED), blank) for _, b in walk(self._p) if which.has(b))
             return
         start: bytes | None = pack_bound(0, since)
@@ -76,9 +76,9 @@ class Reads:
         if wanted == Filter(wanted.status) and wanted.status != AVAILABLE:
             with p.lock:
                 now = p.enter()
-                expiring = p.state.next_expiration
-                if (expiring is None or expiring > now) and p.timer_at > now:
-                    entries, processing = p.state.size(), len(p.state.leases)
+                state = p.state
+                if not may_be_expired(state, now) and p.timer_at > now:
+                    entries, processing = state.size(), len(state.leases)
                     return {None: entries, "P": processing, "W": entries - processing}[wanted.status]
         return Selection(p, wanted).count()
 
@@ -93,7 +93,6 @@ class Reads:
             if status == AVAILABLE:
                 status, until = "W", min(until, now + 1)
             following: bytes | None = None
-            settle_at = -1
             for primary, value in state.entries_from(start, PAGE):
                 priority, date = place(primary)
                 if not since <= date < until:
@@ -110,10 +109,7 @@ class Reads:
                 row = state.row(primary, value)
                 if held is None and row.expiration and row.expiration <= now:
                     continue
-                row = state.counted(row)
-                found.append((row, None if held is None else held.start))
-                if p.must_settle(row.at):
-                    settle_at = max(settle_at, row.at)
-        if settle_at >= 0:
-            p.settle(settle_at)
+                found.append((state.counted(row), None if held is None else held.start))
+            settle_at = p.last_unsettled(row.at for row, _ in found)
+        p.settle(settle_at)
         return found, following

@@ -17,14 +17,14 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from journal.core.arguments import AVAILABLE
 from journal.core.entry.keys import BEHIND_ALL, SLOT_AT, owner_key, pack_bound
 from journal.core.entry.rows import Row, place
 from journal.core.limits import NEVER
 from journal.core.values import Entry, Page, entry_of
-from journal.engine.arguments import AVAILABLE
-from journal.engine.pipeline import Pipeline
+from journal.engine.read.path import ReadPath
 from journal.engine.readonly import moment_of
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.engine.state.leases import Held
 from journal.shield import give_way
 
@@ -67,25 +67,26 @@ class Filter(NamedTuple):
 class Selection:
     """The entries that a filter lets through."""
 
-    def __init__(self, p: Pipeline, wanted: Filter) -> None:
+    def __init__(self, p: ReadPath, wanted: Filter) -> None:
         self._p = p
         self._wanted = wanted
         self._leased = self._leases()
 
-    def page(self, limit: int, start: bytes) -> Page:
-        """Up to `limit` entries from `start` on; with readonly=True of one moment."""
-        with moment_of(self._p):
-            return self._page(limit, start)
-
-    def _page(self, limit: int, start: bytes) -> Page:
+    def rows(self, most: int, start: bytes = b"") -> list[tuple[Row, Held | None]]:
+        """Up to `most` entries with their leases, from `start` on; with readonly=True of one moment."""
         found: list[tuple[Row, Held | None]] = []
         following: bytes | None = start
-        while following is not None and len(found) <= limit:
-            following, settle_at = self.read(following, limit + 1, found)
-            if settle_at >= 0:
+        with moment_of(self._p):
+            while following is not None and len(found) < most:
+                following, settle_at = self.read(following, most, found)
                 self._p.settle(settle_at)  # T2
+        return found
+
+    def page(self, limit: int, start: bytes) -> Page:
+        """Up to `limit` entries from `start` on, as a page."""
+        found = self.rows(limit + 1, start)
         has_more = len(found) > limit
-        blank = self._p.generations.blank
+        blank = self._p.blank
         entries = [
             filled(entry_of(row) if h is None else entry_of(row, "P", h.start), blank) for row, h in found[:limit]
         ]
@@ -105,11 +106,12 @@ class Selection:
         while following is not None:
             with p.lock:
                 now = p.enter()
-                page, following = self._keys(p.state, following, now)
-                if wanted == as_walked and not _may_be_expired(p.state, now):
+                state = p.state
+                page, following = self._keys(state, following, now)
+                if wanted == as_walked and not may_be_expired(state, now):
                     count += len(page)
                 else:
-                    count += sum(1 for _ in self._kept(p.state, page, now))
+                    count += sum(1 for _ in self._kept(state, page, now))
             give_way()
         return count
 
@@ -129,35 +131,32 @@ class Selection:
     def read(self, start: bytes, most: int, found: list[tuple[Row, Held | None]]) -> tuple[bytes | None, int]:
         """Read up to ROWS more, until there are `most`; where to go on, and what must be durable before it is shown (T2)."""
         p = self._p
-        settle_at = -1
         with p.lock:
             now = p.enter()
             state = p.state
             page, following = self._keys(state, start, now)
-            room = min(most, len(found) + ROWS)
+            first, room = len(found), min(most, len(found) + ROWS)
             for primary in self._kept(state, page, now):
-                row = state.counted(state.entry(primary))
-                found.append((row, state.leases.by_primary.get(primary)))
-                if p.must_settle(row.at):
-                    settle_at = max(settle_at, row.at)
+                found.append((state.counted(state.entry(primary)), state.leases.by_primary.get(primary)))
                 if len(found) == room:
-                    return primary + b"\0", settle_at
-        return following, settle_at
+                    following = primary + b"\0"
+                    break
+            return following, p.last_unsettled(row.at for row, _ in found[first:])
 
-    def _kept(self, state: State, page: list[bytes], now: int) -> Iterator[bytes]:
+    def _kept(self, state: JournalState, page: list[bytes], now: int) -> Iterator[bytes]:
         """Those of a page of keys that are selected."""
         wanted = self._wanted.at(now)
         by_primary = state.leases.by_primary
-        may_be_expired = _may_be_expired(state, now)
+        has_expired = may_be_expired(state, now)
         for primary in page:
             held = by_primary.get(primary)
             if not wanted.has_lease(held) or not wanted.has_place(primary):
                 continue
-            if may_be_expired and held is None and 0 < state.expiration_of(primary) <= now:
+            if has_expired and held is None and 0 < state.expiration_of(primary) <= now:
                 continue
             yield primary
 
-    def _keys(self, state: State, start: bytes, now: int) -> tuple[list[bytes], bytes | None]:
+    def _keys(self, state: JournalState, start: bytes, now: int) -> tuple[list[bytes], bytes | None]:
         """The next places to look at from `start` on, and where the next ones begin (T1)."""
         wanted = self._wanted
         if self._leased is not None:
@@ -177,7 +176,7 @@ class Selection:
         return places_from(state, start, at_now.since, at_now.until)
 
 
-def places_from(state: State, start: bytes, since: int, until: int) -> tuple[list[bytes], bytes | None]:
+def places_from(state: JournalState, start: bytes, since: int, until: int) -> tuple[list[bytes], bytes | None]:
     """Up to KEYS entries at or above a primary key, with `since <= process date < until`, and where the next ones begin."""
     if since == 0 and until == NEVER:
         page = list(islice(state.names_from(b"entries", start), KEYS))
@@ -209,7 +208,7 @@ def filled(entry: Entry, blank: dict[str, object] | None) -> Entry:
     return replace(entry, data=blank | entry.data)
 
 
-def _may_be_expired(state: State, now: int) -> bool:
+def may_be_expired(state: JournalState, now: int) -> bool:
     """Whether the timers have something left to remove, or cannot: the store is full, or not ours (timers Y2)."""
     return state.next_expiration is not None and state.next_expiration <= now
 

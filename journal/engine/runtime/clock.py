@@ -46,14 +46,11 @@ _HELD_UP_NS = 500_000
 
 
 @runtime_checkable
-class Clock(Protocol):
+class ClockSource(Protocol):
     """A source of time."""
 
-    def wall_ns(self) -> int:
-        """Nanoseconds since the epoch, as the machine sees them; may step."""
-
-    def steady_ns(self) -> int:
-        """Nanoseconds since some moment; never steps."""
+    def wall_ns(self) -> int: ...
+    def steady_ns(self) -> int: ...
 
 
 class SystemClock:
@@ -72,7 +69,7 @@ class EngineTime:
 
     is_far = False
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: ClockSource) -> None:
         self.clock = clock
         self.steps = 0
         self.step_ms = 0
@@ -237,11 +234,11 @@ class _NowOnly:
         return self._steady * _MS
 
 
-def as_clock(clock: object | None) -> Clock:
+def as_clock(clock: object | None) -> ClockSource:
     """The clock that a caller passed: none, one of ours, or any object with now() in ms."""
     if clock is None:
         return SystemClock()
-    if isinstance(clock, Clock):
+    if isinstance(clock, ClockSource):
         return clock
     now = getattr(clock, "now", None)
     if callable(now):

@@ -12,9 +12,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from journal.core.arguments import name_text
 from journal.core.clock_drift import Drift, Drifts, Sample, Time
 from journal.core.limits import CONSUMER_BYTES_MAX
-from journal.engine.arguments import name_text
 
 FLAG = "drift"
 PEER_BYTES_MAX = CONSUMER_BYTES_MAX + 16

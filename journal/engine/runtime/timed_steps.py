@@ -5,10 +5,10 @@ How large a step of timed work is, how long the lock is free between two, and al
 from __future__ import annotations
 
 from time import sleep
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+from journal.engine.runtime.host import Host
+from journal.engine.runtime.wakeups import Due
 
 STEP = 64
 """Leases and entries of one step: 1 to 2 ms under the lock (20 to 30 µs each), about as long as a checkpoint holds it."""
@@ -16,13 +16,20 @@ MEMBERS = 256
 """Merged journals whose timers one step looks at: after an open most have nothing to do."""
 PASS_MAX = 256
 """Entries that have expired and are not removed yet, over which a claim passes before it leaves the lock for a moment: 1 ms."""
-PASSED: Any = object()
-"""What a claim gives instead of leases when it has left the lock and must be made again."""
 PAUSE_S = 0.0005
 """Between two steps: a lock that is free for less is taken by the thread that had it, before another has woken up."""
 
 
-def catch_up(p: Pipeline) -> None:
+class TimedHost(Host, Protocol):
+    """A journal that has timers."""
+
+    due: Due
+    timer_at: int
+
+    def enter(self) -> int: ...
+
+
+def catch_up(p: TimedHost) -> None:
     """Do all timed work that is due by now, with the lock free between steps; not under the lock."""
     until: int | None = None
     while True:

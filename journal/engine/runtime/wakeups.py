@@ -17,7 +17,7 @@ from journal.core.limits import NEVER
 from journal.shield import take
 
 
-class Place:
+class SleepingPlace:
     """Where one worker sleeps: taken and left under the lock, slept in without it. An interrupt may end the sleep (shield W6)."""
 
     __slots__ = ("_gate",)
@@ -41,27 +41,27 @@ class Due:
 
     def __init__(self, lock: threading.Lock) -> None:
         self._shared = lock
-        self._places: dict[Place, None] = {}
+        self._places: dict[SleepingPlace, None] = {}
         """On all buckets, and not woken yet."""
-        self._apart: set[Place] = set()
+        self._apart: set[SleepingPlace] = set()
         self.sleeping: dict[object, int] = {}
         """When each sleeping worker wakes by itself, and up to when each bell is silent."""
         self.bells: set[Bell] = set()
 
-    def take_place(self, until: int) -> Place:
+    def take_place(self, until: int) -> SleepingPlace:
         """A place for a worker on all buckets, which wakes by itself at this date; under the lock."""
-        place = Place()
+        place = SleepingPlace()
         self._places[place] = None
         self.sleeping[place] = until
         return place
 
-    def take_place_apart(self) -> Place:
+    def take_place_apart(self) -> SleepingPlace:
         """A place for a worker on a range; under the lock."""
-        place = Place()
+        place = SleepingPlace()
         self._apart.add(place)
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: SleepingPlace) -> None:
         """A worker is awake; under the lock."""
         self._places.pop(place, None)
         self.sleeping.pop(place, None)

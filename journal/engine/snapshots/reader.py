@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate, islice
 from operator import itemgetter
@@ -188,7 +188,7 @@ def _peeked(copy: Copied, ranges: Sequence[KeyRange], wanted: int) -> list[bytes
 
 def read_blocks(
     copies: Sequence[Copied], ranges: Sequence[KeyRange], rows_max: int = BLOCK_ROWS, bytes_max: int = BLOCK_BYTES
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """All entries in the ranges, in blocks of so many rows, fewer when these are large; their checksums are not looked at."""
     if not ranges:
         return

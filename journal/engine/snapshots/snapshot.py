@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from journal.core.log.cursor import Cursor
 from journal.core.schema.schema import Schema
@@ -26,7 +25,7 @@ from journal.shield import shielded
 
 
 @dataclass(frozen=True)
-class SnapshotPart:
+class EngineSnapshotPart:
     """What one reader reads of a snapshot (N3)."""
 
     copies: tuple[Copied, ...]
@@ -40,7 +39,7 @@ class SnapshotPart:
 
 
 @shielded
-class Snapshot:
+class EngineSnapshot:
     """The entries of a journal at one cursor. Made by `Journal.snapshot`; a context manager."""
 
     def __init__(
@@ -51,7 +50,7 @@ class Snapshot:
         schema: Schema | None,
         copies: tuple[Copied, ...],
         room: Room,
-        on_close: Callable[[Snapshot], None],
+        on_close: Callable[[EngineSnapshot], None],
     ) -> None:
         self.name = name
         """The journal's."""
@@ -64,7 +63,7 @@ class Snapshot:
         self.schema = schema
         """All fields that the data may have: the union over the generations."""
         self.is_closed = False
-        self._copies = copies
+        self.copies = copies
         self._room = room
         self._on_close = on_close
 
@@ -75,20 +74,20 @@ class Snapshot:
         since: DateLike | None = None,
         until: DateLike | None = None,
         priorities: Iterable[int] | None = None,
-    ) -> list[SnapshotPart]:
+    ) -> list[EngineSnapshotPart]:
         """
         The entries in up to `count` parts of about the same size, and at least one (N2).
 
         Only those with `since <= process date < until`, and of these priorities, if they are given.
         """
-        ranges, at = self._split(parts_number(count), selected(since, until, priorities))
-        return [SnapshotPart(self._copies, part) for part in split(ranges, at)]
+        ranges, at = self.divide(parts_number(count), selected(since, until, priorities))
+        return [EngineSnapshotPart(self.copies, part) for part in split(ranges, at)]
 
-    def _split(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
+    def divide(self, count: int, ranges: list[KeyRange]) -> tuple[list[KeyRange], list[bytes]]:
         """The ranges that have entries, and the keys between parts of about the same size."""
         if self.is_closed:
             raise NotFound(f"the snapshot of journal {self.name} at {self.cursor} is closed: take another one")
-        samples, used = sampled(self._copies, ranges, count)
+        samples, used = sampled(self.copies, ranges, count)
         return used, bounds(samples, count)
 
     def close(self) -> None:
@@ -98,12 +97,10 @@ class Snapshot:
             self._room.remove()
             self._on_close(self)
 
-    def __enter__(self) -> Snapshot:
+    def __enter__(self) -> EngineSnapshot:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgpack
 
@@ -30,16 +30,17 @@ from journal.core.log.cursor import cursor_of
 from journal.core.schema.schema import Schema
 from journal.engine.files.lmdb import digest_of, write_copy
 from journal.engine.files.posix import open_file, storage_error
-from journal.engine.runtime.timed_steps import catch_up
+from journal.engine.runtime.background import Keeper
+from journal.engine.runtime.clock import EngineTime
+from journal.engine.runtime.host import Host
+from journal.engine.runtime.timed_steps import TimedHost, catch_up
 from journal.engine.snapshots.directories import Room
 from journal.engine.snapshots.reader import Copied, is_there, note
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.state import commit_parts
+from journal.engine.state.file import GenerationRows
+from journal.engine.state.reader import StoredState
 from journal.errors import StorageError, StoreClosed, StoreFull
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
-    from journal.engine.state.file import Rows
 
 LOOK_S = 10.0
 """So long a look tries to begin transactions of one change (readonly)."""
@@ -56,7 +57,7 @@ class Snapshots:
         self._changed = threading.Condition()
         self._under_way = 0
         self._is_closed = False
-        self._open: set[Snapshot] = set()
+        self._open: set[EngineSnapshot] = set()
 
     def begin(self) -> None:
         """One is being made."""
@@ -71,12 +72,12 @@ class Snapshots:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def keep(self, shot: Snapshot) -> None:
+    def keep(self, shot: EngineSnapshot) -> None:
         """It is to be closed with the store."""
         with self._changed:
             self._open.add(shot)
 
-    def forget(self, shot: Snapshot) -> None:
+    def forget(self, shot: EngineSnapshot) -> None:
         """It is closed."""
         with self._changed:
             self._open.discard(shot)
@@ -92,7 +93,41 @@ class Snapshots:
             shot.close()
 
 
-def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> Snapshot:
+class HasSchemas(Protocol):
+    """The generations of a journal."""
+
+    def union(self) -> Schema | None: ...
+
+
+class CopiedHost(Host, Protocol):
+    """A journal whose rows are copied."""
+
+    keeper: Keeper
+    time: EngineTime
+
+    def checkpoint(self) -> None: ...
+    def rows_now(self) -> list[GenerationRows]: ...
+    def pin_rows(self) -> None: ...
+    def unpin_rows(self) -> None: ...
+
+
+class SnapshotHost(CopiedHost, TimedHost, Protocol):
+    """A journal that snapshots are taken of."""
+
+    top: Path
+    is_writable: bool
+    snapshots: Snapshots
+
+    @property
+    def state(self) -> StoredState: ...
+    @property
+    def generations(self) -> HasSchemas: ...
+    def wipes(self) -> bool: ...
+    def begin_copy(self) -> None: ...
+    def end_copy(self) -> None: ...
+
+
+def take(p: SnapshotHost, directory: str | os.PathLike[str] | None, known: Iterable[Copied] = ()) -> EngineSnapshot:
     """
     A snapshot of a journal, as of now; a look's as of the last checkpoint of the owner.
 
@@ -100,8 +135,8 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[
     """
     if p.trouble is not None:
         raise p.trouble
-    room = Room.make(p.top.parent, directory, wipe=_wipes(p))
-    snapshots = p.generations.snapshots
+    room = Room.make(p.top.parent, directory, wipe=p.wipes())
+    snapshots = p.snapshots
     try:
         begun = p.keeper.call(lambda: _begin(p)) if p.is_writable else _begin_look(p)
         try:
@@ -110,7 +145,7 @@ def take(p: Pipeline, directory: str | os.PathLike[str] | None, known: Iterable[
             made = {reader: copy if copy is not None and is_there(copy) else None for reader, copy in made.items()}
             _check_room(room.path, sum(reader.bytes for reader, copy in made.items() if copy is None))
             copies = tuple(reader.copy_to(room.path) if copy is None else copy for reader, copy in made.items())
-            shot = Snapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
+            shot = EngineSnapshot(p.name, begun.cursor, begun.taken, begun.schema, copies, room, snapshots.forget)
             if directory is None:
                 snapshots.keep(shot)
             return shot
@@ -135,43 +170,34 @@ def _check_room(path: Path, needed: int) -> None:
         )
 
 
-def _wipes(p: Pipeline) -> bool:
-    """Whether files are overwritten before they go; for merged journals it is what they share that says so."""
-    shared: Pipeline = getattr(p, "shared", p)
-    return shared.settings.wipe
-
-
 class _Begun:
     """Transactions over all generations, of one change. Begun under the lock, ended on any thread."""
 
-    def __init__(self, p: Pipeline, readers: list[_Reader], schema: Schema | None) -> None:
+    def __init__(self, p: SnapshotHost, readers: list[_Reader], schema: Schema | None) -> None:
         self._p = p
         self.readers = readers
         self.schema = schema
         self.taken = p.time.now()
         self.cursor = cursor_of(readers[-1].file.applied_at() - 1)
-        p.generations.snapshots.begin()
-        p.generations.pins += 1
+        p.begin_copy()
 
     def end(self) -> None:
         for reader in self.readers:
             reader.end()
-        p = self._p
-        with p.lock:
-            p.generations.pins -= 1
-        p.generations.snapshots.end()
+        with self._p.lock:
+            self._p.end_copy()
 
 
-def _begin(p: Pipeline) -> _Begun:
+def _begin(p: SnapshotHost) -> _Begun:
     """The owner's; on the keeper."""
     catch_up(p)  # what has expired goes first, and leases that are over end
-    p.checkpoints.run()
+    p.checkpoint()
     readers = [_Reader(rows) for rows in p.rows_now()]
     with p.lock:
         return _begun(p, readers)
 
 
-def _begun(p: Pipeline, readers: list[_Reader]) -> _Begun:
+def _begun(p: SnapshotHost, readers: list[_Reader]) -> _Begun:
     """Under the lock. The store may be closing: then no transaction is left."""
     try:
         return _Begun(p, readers, p.generations.union())
@@ -181,7 +207,7 @@ def _begun(p: Pipeline, readers: list[_Reader]) -> _Begun:
         raise
 
 
-def _begin_look(p: Pipeline) -> _Begun:
+def _begin_look(p: SnapshotHost) -> _Begun:
     """Those of a look (H1)."""
     deadline = monotonic() + LOOK_S
     pause = threading.Event()
@@ -204,12 +230,12 @@ def _begin_look(p: Pipeline) -> _Begun:
 class _Reader:
     """A read transaction over the rows of one generation."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: GenerationRows) -> None:
         self.order = rows.order
         self._file = rows.file
         self._prefix = rows.prefix
         self._txn = rows.file.begin()
-        self.file = commit_parts.File(rows.order, rows.file.path, self._get)
+        self.file = commit_parts.CommittedFile(rows.order, rows.file.path, self._get)
         self.size = self._count()
         entries = int(self._txn.stat(self._file.databases[b"entries"])["entries"])
         self.bytes = self._file.used_bytes() * self.size // max(entries, 1)

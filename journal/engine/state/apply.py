@@ -27,10 +27,10 @@ from journal.core.entry.rows import (
     decode_entry,
     encode_lease,
 )
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.engine.state.flags import raise_flag
 from journal.engine.state.leases import Held
-from journal.engine.state.reader import Stored
+from journal.engine.state.reader import StoredState
 from journal.engine.state.sorting import is_sorted, sorted_by_hash
 from journal.errors import StoreDamaged
 
@@ -41,7 +41,7 @@ _ORDINAL = itemgetter(ORDINAL_AT)
 _NEVER = bytes(8)
 
 
-class State(Stored):
+class JournalState(StoredState):
     """What is stored, and how it changes. `at` is a record's place over all generations (cursor.at_of)."""
 
     def insert(self, row: Row, value: bytes) -> None:
@@ -132,7 +132,7 @@ class State(Stored):
         both = sorted_by_hash([primary[SLOT_AT:] + primary for primary in primaries], 0)
         self.insert_keys([each[:SLOT_BYTES] for each in both], [each[SLOT_BYTES:] for each in both])
 
-    def _expires(self, home: Rows, primary: bytes, expiration: int) -> None:
+    def _expires(self, home: GenerationRows, primary: bytes, expiration: int) -> None:
         home.put(expiration_key(expiration, primary), b"", db=home.expirations)
         home.is_dirty = True
         self._next_expiration(expiration)
@@ -142,7 +142,7 @@ class State(Stored):
             self.next_expiration = expiration
             self.on_expiration(expiration)
 
-    def _home(self, primary: bytes, at: int) -> Rows | None:
+    def _home(self, primary: bytes, at: int) -> GenerationRows | None:
         """The generation that a record finds this entry in; None when that one is ahead of the record (Z2)."""
         if not self.older:
             return self.active
@@ -167,7 +167,7 @@ class State(Stored):
         if held.is_saved:
             held.home.must_delete(held.primary, held.home.leases, "leases")
 
-    def _remove(self, home: Rows, primary: bytes, owner: bytes) -> None:
+    def _remove(self, home: GenerationRows, primary: bytes, owner: bytes) -> None:
         """An entry goes; an heir brings its own keys row (X5)."""
         home.remove_entry(primary)
         if home.index is not None:
@@ -195,9 +195,12 @@ class State(Stored):
         if item is not None:
             self.lent[slot] = item
         home = self.taken_from if item is None else self.active
-        return self._begin_lease(effect, 0, row, at, home)
+        held = self.leases.begin(effect, 0, row, at, home)
+        if row[2]:
+            home.must_delete(expiration_key(row[2], row[0]), home.expirations, "expirations")
+        return held
 
-    def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: Rows) -> Held:
+    def _begin_lease(self, effect: fx.Claim, i: int, row: Row, at: int, home: GenerationRows) -> Held:
         held = self.leases.begin(effect, i, row, at, home)
         if row[2]:
             home.must_delete(expiration_key(row[2], row[0]), home.expirations, "expirations")
@@ -255,7 +258,7 @@ class State(Stored):
             self._remove(held.home, effect.old, held.owner)
         self.insert(decode_entry(effect.primary, effect.value), effect.value)
 
-    def _timeout(self, effect: fx.Timeout, at: int) -> None:
+    def _expire_lease(self, effect: fx.Timeout, at: int) -> None:
         held = self._lease_of(effect.primary, at)
         if held is None:
             return
@@ -381,12 +384,12 @@ class State(Stored):
 
     def apply(self, effect: fx.Effect, at: int) -> None:
         """Apply one effect, whatever it is."""
-        if type(effect) is not fx.Put:
+        if type(effect) is not fx.PutEffect:
             self.flush()
         match effect:
-            case fx.Put(primary, value):
+            case fx.PutEffect(primary, value):
                 self.insert(decode_entry(primary, value), value)
-            case fx.Puts(items):
+            case fx.PutsEffect(items):
                 self._insert_all(items)
             case fx.Replace(old, primary, value):
                 self._replace(old, primary, value, at)
@@ -404,15 +407,15 @@ class State(Stored):
             case fx.Release():
                 self._release(effect, at)
             case fx.Timeout():
-                self._timeout(effect, at)
+                self._expire_lease(effect, at)
             case fx.Bury():
                 self._bury(effect, at)
-            case fx.Retry(name, primary, value):
+            case fx.RetryEffect(name, primary, value):
                 self._unbury(name, at)
                 self.insert(decode_entry(primary, value), value)
             case fx.Unbury(name=name):
                 self._unbury(name, at)
-            case fx.Delete(primary=primary):
+            case fx.DeleteEffect(primary=primary):
                 self._drop(primary, at)
             case fx.Expire(items):
                 for i, primary in enumerate(items[::2]):
@@ -423,7 +426,7 @@ class State(Stored):
             case fx.Raise(name, message, date):
                 raise_flag(self.active, name, message, date)
                 self.look_for_pause()
-            case fx.Step():
+            case fx.StepEffect():
                 self.step(effect, at)
             case fx.Carry():
                 self._carry(effect, at)
@@ -431,7 +434,7 @@ class State(Stored):
                 self._clear(effect, at)
             case fx.Group(parts):
                 self._apply_each(parts, at)
-            case fx.Load(name, number, items):
+            case fx.LoadEffect(name, number, items):
                 self._insert_all(items)
                 self.once.set(name, number, at + len(items) // 2 - 1)
             case fx.LoadGroup(name, number, parts):

@@ -25,7 +25,7 @@ from journal.core.entry.keys import BEHIND_ALL, SLOT_AT, bucket_key
 from journal.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from journal.engine.state.file import Rows
+    from journal.engine.state.file import GenerationRows
 
 ALL = BEHIND_ALL
 """Above every primary key."""
@@ -35,14 +35,14 @@ _INDEXED = b"indexed"
 class BucketIndex:
     """The index of one generation's entries. Under the journal's lock."""
 
-    def __init__(self, rows: Rows, buckets: int, upto: bytes = b"") -> None:
+    def __init__(self, rows: GenerationRows, buckets: int, upto: bytes = b"") -> None:
         self.buckets = buckets
         self.upto = upto
         self._rows = rows
         self._kept = b""
 
     @classmethod
-    def loaded(cls, rows: Rows) -> BucketIndex | None:
+    def loaded(cls, rows: GenerationRows) -> BucketIndex | None:
         """What is kept; None when there is none."""
         kept = rows.get(_INDEXED, db=rows.meta)
         if kept is None:
@@ -104,7 +104,7 @@ class BucketIndex:
         return len(found)
 
 
-def share(known: list[Rows], generations: list[Rows]) -> None:
+def share(known: list[GenerationRows], generations: list[GenerationRows]) -> None:
     """Generations without entries begin with an index when one of those that are known has one."""
     index = next((rows.index for rows in known if rows.index is not None), None)
     if index is not None:
@@ -113,12 +113,12 @@ def share(known: list[Rows], generations: list[Rows]) -> None:
                 rows.index = BucketIndex(rows, index.buckets, ALL)
 
 
-def is_complete(generations: list[Rows]) -> bool:
+def is_complete(generations: list[GenerationRows]) -> bool:
     """Whether every entry of these generations is in an index."""
     return all(rows.index is not None and rows.index.is_complete for rows in generations)
 
 
-def extend(generations: list[Rows], buckets: int, limit: int) -> int:
+def extend(generations: list[GenerationRows], buckets: int, limit: int) -> int:
     """Take more entries of these generations in; LMDB has all there are. How many it took."""
     for rows in generations:
         if rows.index is None:

@@ -8,7 +8,7 @@ The dates of a lease and the insertion date of an entry mean durations: the rest
 is the stored one plus all steps since.
 
 D1  A step is in the log before anything that was decided by the clock after it.
-D2  What is in memory, and what a rule is given to write again, has the dates of now (Stored); rows have those of their `at`.
+D2  What is in memory, and what a rule is given to write again, has the dates of now (StoredState); rows have those of their `at`.
 D3  At most STEPS_MAX are remembered. Of older ones only the sum is right, for rows that are older than all of them.
 """
 
@@ -16,20 +16,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgpack
 
 from journal.core.entry import effects as fx
 from journal.core.entry.rows import LeaseRow, Row
-from journal.engine.log.durability import OS
-from journal.engine.runtime.clock import FOLLOW_MS
-from journal.engine.state.file import Rows
+from journal.engine.log.writer import LogWriter
+from journal.engine.runtime.clock import FOLLOW_MS, EngineTime
+from journal.engine.runtime.host import WritingHost
+from journal.engine.state.file import GenerationRows
 from journal.errors import Invalid, StoreDamaged, StoreFull
 
 if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
+    from journal.engine.state.apply import JournalState
 
 log = logging.getLogger("journal.clock")
 
@@ -59,7 +59,7 @@ class Steps:
         self.all: list[Stepped] = []
         self._is_kept = True
 
-    def add(self, at: int, step: fx.Step) -> None:
+    def add(self, at: int, step: fx.StepEffect) -> None:
         """The clock was set (D1)."""
         self.all.append(Stepped(at, *step))
         self._is_kept = False
@@ -87,7 +87,7 @@ class Steps:
         """A date that the wall clock had reached when the last record got this timestamp."""
         return self.all[-1].date if self.all and stamp <= self.all[-1].stamp else stamp
 
-    def load(self, active: Rows) -> None:
+    def load(self, active: GenerationRows) -> None:
         """Remember what is kept, and nothing else."""
         kept = active.get(STEPS, db=active.meta)
         self._is_kept = True
@@ -96,63 +96,76 @@ class Steps:
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{active.file.path}: the steps of the clock are not readable: {e}") from e
 
-    def keep(self, active: Rows) -> None:
+    def keep(self, active: GenerationRows) -> None:
         """Write what has changed; a commit follows."""
         if not self._is_kept:
             self._is_kept = True
-            active.delete(STEPS, db=active.meta)  # first: see State._queue
+            active.delete(STEPS, db=active.meta)  # first: see JournalState._queue
             active.put(STEPS, msgpack.packb(self.all), db=active.meta)
 
-    def move_to(self, rows: Rows) -> None:
+    def move_to(self, rows: GenerationRows) -> None:
         """Go on in another active generation."""
         self._is_kept = not self.all
         self.keep(rows)
 
 
-def stamp_of(p: Pipeline) -> int:
-    """The timestamp that a record would have now, and none after it less. A clock that cannot be used stops nothing here."""
-    with suppress(Invalid):
-        p.log.stamp = max(p.log.stamp, p.time.now())
-    return p.log.stamp
+class SteppedHost(WritingHost, Protocol):
+    """A journal whose dates follow the clock."""
+
+    def flush(self) -> None: ...
+    def rebuild_order(self) -> None: ...
+    def looks_again(self) -> None: ...
 
 
-def resume(p: Pipeline) -> None:
-    """
-    The rows are loaded and the log is replayed: which offset of the clock are its dates by?
+class ClockOffset:
+    """By which offset of the clock the dates of a journal's leases are. Under the lock."""
 
-    A clock that is behind what it showed was set back meanwhile: nothing has passed since, for all that is known. For one that is
-    ahead, time has passed.
-    """
-    behind = p.state.steps.shown_at(p.log.stamp) - p.time.now()
-    p.offset = p.offset_seen = p.time.offset + max(0, behind) * 1_000_000
+    def __init__(self, host: SteppedHost, log: LogWriter, state: JournalState, time: EngineTime) -> None:
+        self.seen = time.offset
+        """The last offset of the clock that was looked at; `follow` must be called when it has another one."""
+        self._offset = time.offset
+        self._host, self._log, self._state, self._time = host, log, state, time
 
+    def stamp(self) -> int:
+        """The timestamp that a record would have now, and none after it less. A clock that cannot be used stops nothing here."""
+        log = self._log
+        with suppress(Invalid):
+            log.stamp = max(log.stamp, self._time.now())
+        return log.stamp
 
-def follow(p: Pipeline, offset: int) -> None:
-    """The wall clock differs from the steady one by another offset than the journal's: move its durations. Under the lock."""
-    by = (offset - p.offset) // 1_000_000
-    if abs(by) <= FOLLOW_MS:
-        p.offset_seen = offset  # `offset` stays, so that small differences add up to a step
-        return
-    now = (p.time.steady() + offset) // 1_000_000
-    step = fx.Step(by, now, max(now, p.log.stamp))
-    level = min(p.level, OS)
-    p.flush()
-    try:
-        p.write(step, 1, now, level, partial(p.state.apply, step), is_essential=True)
-    except StoreFull as e:
-        # It counts all the same, and is written with the next one; after a crash before that, leases are off by so much.
-        log.warning("clock_step_not_written journal=%s by_ms=%d error=%s", p.name, by, e)
-        p.state.step(step, p.log.next_offset)
-    if by < 0:
-        p.is_broken = True  # until it is done: an error leaves it to the next call, which reads all again
-        p.state.rebuild_order()  # claims have passed over entries that had expired, and now have not
-        p.is_broken = False
-    p.offset = p.offset_seen = offset
-    p.looks_again()
-    if abs(by) > FLAG_MS:
-        message = f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by) / 1000:.0f} s: dates follow it, leases do not"
-        flag = fx.Raise(FLAG, message, now)
+    def resume(self) -> None:
+        """
+        The rows are loaded and the log is replayed: which offset of the clock are its dates by?
+
+        A clock that is behind what it showed was set back meanwhile: nothing has passed since, for all that is known. For one that is
+        ahead, time has passed.
+        """
+        behind = self._state.steps.shown_at(self._log.stamp) - self._time.now()
+        self._offset = self.seen = self._time.offset + max(0, behind) * 1_000_000
+
+    def follow(self, offset: int) -> None:
+        """The wall clock differs from the steady one by another offset than the journal's: move its durations."""
+        by = (offset - self._offset) // 1_000_000
+        if abs(by) <= FOLLOW_MS:
+            self.seen = offset  # `_offset` stays, so that small differences add up to a step
+            return
+        host, state = self._host, self._state
+        now = (self._time.steady() + offset) // 1_000_000
+        step = fx.StepEffect(by, now, max(now, self._log.stamp))
+        host.flush()
         try:
-            p.write(flag, 1, now, level, partial(p.state.apply, flag), is_essential=True)
+            host.write_unawaited(step, 1, now)
         except StoreFull as e:
-            log.warning("flag_not_raised journal=%s error=%s", p.name, e)
+            # It counts all the same, and is written with the next one; after a crash before that, leases are off by so much.
+            log.warning("clock_step_not_written journal=%s by_ms=%d error=%s", host.name, by, e)
+            state.step(step, self._log.next_offset)
+        if by < 0:
+            host.rebuild_order()  # claims have passed over entries that had expired, and now have not
+        self._offset = self.seen = offset
+        host.looks_again()
+        if abs(by) > FLAG_MS:
+            message = f"the clock was set {'forward' if by > 0 else 'back'} by {abs(by) / 1000:.0f} s: dates follow it, leases do not"
+            try:
+                host.write_unawaited(fx.Raise(FLAG, message, now), 1, now)
+            except StoreFull as e:
+                log.warning("flag_not_raised journal=%s error=%s", host.name, e)

@@ -27,19 +27,19 @@ import msgpack
 
 from journal.core.log.cursor import base_of, cursor_of
 from journal.engine.files.posix import open_file
-from journal.engine.log.reader import Place, segment_path
+from journal.engine.log.reader import RecordPlace, segment_path
 from journal.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from journal.engine.log.writer import Log
-    from journal.engine.state.file import Rows
+    from journal.engine.log.writer import LogWriter
+    from journal.engine.state.file import GenerationRows
 
 NAME = b"parts"
 APPLIED = b"applied"
 TAIL_BYTES = 4
 
 
-class File(NamedTuple):
+class CommittedFile(NamedTuple):
     """A generation's rows, as a transaction sees them."""
 
     order: int
@@ -60,31 +60,31 @@ class File(NamedTuple):
         kept = self.get(NAME)
         return {} if kept is None else {order: (at, is_empty) for order, at, is_empty in msgpack.unpackb(kept)[1]}
 
-    def end(self) -> tuple[Place, bytes]:
+    def end(self) -> tuple[RecordPlace, bytes]:
         """Of an active one: the end of the log that it has applied, and the bytes in front of it."""
         applied, kept = self.get(APPLIED), self.get(NAME)
         if applied is None or kept is None:
-            return Place(0, 0, 0), b""
-        return Place(*msgpack.unpackb(applied)[1:4]), msgpack.unpackb(kept)[0]
+            return RecordPlace(0, 0, 0), b""
+        return RecordPlace(*msgpack.unpackb(applied)[1:4]), msgpack.unpackb(kept)[0]
 
 
-def file_of(rows: Rows) -> File:
+def file_of(rows: GenerationRows) -> CommittedFile:
     """What its open transaction sees."""
     txn, meta = rows.file.txn, rows.meta
-    return File(rows.order, rows.file.path, lambda name: txn.get(name, db=meta))
+    return CommittedFile(rows.order, rows.file.path, lambda name: txn.get(name, db=meta))
 
 
-def tail_of(log: Log) -> bytes:
+def tail_of(log: LogWriter) -> bytes:
     """The last bytes of the last record in the open segment, which are its checksum; all is in the OS."""
     return os.pread(log.fd, TAIL_BYTES, log.position - TAIL_BYTES) if log.position else b""
 
 
-def packed(older: Iterable[Rows], tail: bytes) -> bytes:
+def packed(older: Iterable[GenerationRows], tail: bytes) -> bytes:
     """The row that a commit of the active generation has."""
     return bytes(msgpack.packb((tail, [(rows.order, rows.applied_at, rows.is_empty) for rows in older])))
 
 
-def difference(files: Sequence[File]) -> str | None:
+def difference(files: Sequence[CommittedFile]) -> str | None:
     """Why files, the active one last, are not of one moment; None when they are (Q2)."""
     *older, active = files
     if found := _impossible(files):
@@ -96,14 +96,14 @@ def difference(files: Sequence[File]) -> str | None:
     return None
 
 
-def check(opened: Sequence[Rows], log: Path) -> None:
+def check(opened: Sequence[GenerationRows], log: Path) -> None:
     """Refuse files that do not belong together, when their owner opens them (Q3); `log`: the directory of the active log."""
     files = [file_of(rows) for rows in opened]
     if found := _impossible(files) or _other_log(files[-1], log):
         raise StoreDamaged(refusal(found))
 
 
-def _other_log(active: File, directory: Path) -> str | None:
+def _other_log(active: CommittedFile, directory: Path) -> str | None:
     """Says that the record applied last is not in the log; None: it is, or its segment is missing, which readers of the log report."""
     end, tail = active.end()
     path = segment_path(directory, end.segment)
@@ -121,7 +121,7 @@ def _other_log(active: File, directory: Path) -> str | None:
     )
 
 
-def check_end(opened: Sequence[Rows], end: int) -> None:
+def check_end(opened: Sequence[GenerationRows], end: int) -> None:
     """Refuse rows that are ahead of the log, which ends in front of the place `end` (checkpoints V1)."""
     for rows in opened:
         if rows.ahead_at > end:
@@ -139,7 +139,7 @@ def refusal(found: str) -> str:
     )
 
 
-def _impossible(files: Sequence[File]) -> str | None:
+def _impossible(files: Sequence[CommittedFile]) -> str | None:
     """What no crash leaves (Q3)."""
     *older, active = files
     at = active.applied_at()

@@ -26,7 +26,7 @@ import msgpack
 from journal.core.entry.keys import BEHIND_ALL, SLOT_AT
 from journal.core.log.cursor import base_of
 from journal.engine.files.lmdb import LmdbFile
-from journal.engine.log.reader import Place
+from journal.engine.log.reader import RecordPlace
 from journal.engine.state import commit_parts
 from journal.engine.state.bucket_index import BucketIndex
 from journal.engine.state.growth import NAME as GROWTH
@@ -39,7 +39,7 @@ DATABASES = (
 )  # fmt: skip
 
 
-class Rows:
+class GenerationRows:
     """One generation's rows. Under the journal's lock."""
 
     prefix = b""
@@ -55,7 +55,7 @@ class Rows:
         self.has_moved = False
         """Rows of this older generation moved to the active one since the last checkpoint."""
         self.growth = Growth()
-        self.seen: dict[int, tuple[bytes, bytes, Rows]] = {}
+        self.seen: dict[int, tuple[bytes, bytes, GenerationRows]] = {}
         """What `Joined` has seen of older generations, valid as long as no row goes."""
         self.ahead_at = 0
         """The place of the first record that the file did not have when it was opened."""
@@ -86,7 +86,7 @@ class Rows:
         self.by_order: Any = txn.cursor(db=self.entries)
         self.seen.clear()
 
-    def load(self) -> tuple[Place, int]:
+    def load(self) -> tuple[RecordPlace, int]:
         """Read what is kept beside the rows; the place up to which the log is applied, and the time then (F1)."""
         self.is_dirty = False
         self.index = BucketIndex.loaded(self)
@@ -98,15 +98,15 @@ class Rows:
             raise StoreDamaged(f"{self.file.path}: how it has grown is not readable: {e}") from e
         if kept is None:
             self.ahead_at = self.applied_at = base_of(self.order)
-            return Place(0, 0, 0), 0
+            return RecordPlace(0, 0, 0), 0
         try:
             order, offset, segment, position, self.collisions, time = msgpack.unpackb(kept)
             self.ahead_at = self.applied_at = base_of(order) + offset
-            return Place(offset, segment, position), time
+            return RecordPlace(offset, segment, position), time
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{self.file.path}: the applied cursor is not readable: {e}") from e
 
-    def keep(self, order: int, applied: Place, now: int) -> None:
+    def keep(self, order: int, applied: RecordPlace, now: int) -> None:
         """Write the place that a commit stands for."""
         self.applied_at = base_of(order) + applied.offset
         self.put(b"applied", msgpack.packb((order, *applied, self.collisions, now)), db=self.meta)
@@ -114,7 +114,7 @@ class Rows:
         if self.index is not None:
             self.index.keep()
 
-    def keep_parts(self, older: list[Rows], tail: bytes) -> None:
+    def keep_parts(self, older: list[GenerationRows], tail: bytes) -> None:
         """Of the active one: write which commits of the others, and which end of the log, this commit belongs to."""
         self.put(commit_parts.NAME, commit_parts.packed(older, tail), db=self.meta)
 
@@ -177,9 +177,9 @@ class Joined:
     have nothing from one key up to another, and which generation has the latter.
     """
 
-    def __init__(self, older: list[Rows], active: Rows) -> None:
+    def __init__(self, older: list[GenerationRows], active: GenerationRows) -> None:
         self._older = older
-        self._seen: dict[int, tuple[bytes, bytes, Rows]] = {}
+        self._seen: dict[int, tuple[bytes, bytes, GenerationRows]] = {}
         self._unseen = (BEHIND_ALL, b"", active)
         for rows in older:
             rows.seen = self._seen
@@ -204,7 +204,7 @@ class Joined:
         self._at, self.home = home.by_order, home
         return bool(self._at.set_key(best))
 
-    def _look(self, key: bytes) -> tuple[bytes, Rows]:
+    def _look(self, key: bytes) -> tuple[bytes, GenerationRows]:
         best, home = BEHIND_ALL, self._older[0]
         for rows in self._older:
             if rows.by_order.set_range(key):

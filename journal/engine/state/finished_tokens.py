@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 from journal.core.limits import FINISHED_MAX
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.errors import StoreDamaged
 
 _U64 = struct.Struct(">Q")
@@ -42,7 +42,7 @@ class Finished:
         if len(tokens) > FINISHED_MAX:
             del tokens[next(iter(tokens))]
 
-    def load(self, active: Rows) -> None:
+    def load(self, active: GenerationRows) -> None:
         """Remember what is kept, and nothing else."""
         self.tokens.clear()
         self._fresh.clear()
@@ -61,7 +61,7 @@ class Finished:
         while len(self.tokens) > FINISHED_MAX:
             del self.tokens[next(iter(self.tokens))]
 
-    def keep(self, active: Rows) -> None:
+    def keep(self, active: GenerationRows) -> None:
         """Write what is new; a checkpoint follows."""
         if not self._fresh:
             return
@@ -73,12 +73,12 @@ class Finished:
             active.delete(_CHUNK + _U64.pack(number), db=active.meta)
             total -= size
 
-    def move_to(self, active: Rows) -> None:
+    def move_to(self, active: GenerationRows) -> None:
         """Another generation is active from now on; nothing is fresh."""
         self._chunks.clear()
         if self.tokens:
             self._write(active, 0, list(self.tokens))
 
-    def _write(self, active: Rows, number: int, tokens: list[int]) -> None:
+    def _write(self, active: GenerationRows, number: int, tokens: list[int]) -> None:
         active.put(_CHUNK + _U64.pack(number), struct.pack(f">{len(tokens)}Q", *tokens), db=active.meta)
         self._chunks.append((number, len(tokens)))

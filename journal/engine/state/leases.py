@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heappush
 from journal.core.entry.effects import Claim
 from journal.core.entry.keys import UserKey
 from journal.core.entry.rows import PROCESSING, LeaseRow, Row, encode_lease, place
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 
 TRIM_FROM = 1024
 LOST_MAX = 1024
@@ -47,7 +47,7 @@ class Held:
         token: int,
         at: int,
         consumer: str,
-        home: Rows,
+        home: GenerationRows,
     ) -> None:
         self.primary = primary
         self.key = key
@@ -131,7 +131,7 @@ class Leases:
         if len(deadlines) > TRIM_FROM:
             self.trim()
 
-    def begin(self, effect: Claim, i: int, row: Row, at: int, home: Rows) -> Held:
+    def begin(self, effect: Claim, i: int, row: Row, at: int, home: GenerationRows) -> Held:
         """The i-th lease of a claim began, on an entry as it is stored; `add`, in one go."""
         consumer, start, deadline, token, items = effect
         primary, token, i = row[0], token + i, 4 * i
@@ -176,7 +176,7 @@ class Leases:
         self.unsaved.pop(primary, None)
         return held
 
-    def passed(self, tokens: Iterable[int]) -> None:
+    def note_expired(self, tokens: Iterable[int]) -> None:
         """The time of these leases has passed (H6)."""
         for token in tokens:
             self.lost[token] = None
@@ -217,7 +217,7 @@ class Leases:
             heappop(deadlines)
         return None
 
-    def overdue(self, now: int, limit: int) -> list[Held]:
+    def expired(self, now: int, limit: int) -> list[Held]:
         """Up to `limit` leases whose deadline has passed; they stay until they are ended."""
         found: dict[int, Held] = {}
         kept = []

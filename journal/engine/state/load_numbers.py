@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgpack
 
 from journal.core.limits import LOAD_NAMES_MAX
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.errors import StoreDamaged
 
 _LOADS = b"loads"
@@ -41,7 +41,7 @@ class Once:
         self._is_kept = not self.numbers
         self.numbers.clear()
 
-    def load(self, active: Rows) -> None:
+    def load(self, active: GenerationRows) -> None:
         """Remember what is kept, and nothing else."""
         kept = active.get(_LOADS, db=active.meta)
         self._is_kept = True
@@ -50,16 +50,16 @@ class Once:
         except (ValueError, TypeError) as e:
             raise StoreDamaged(f"{active.file.path}: the numbers of loads are not readable: {e}") from e
 
-    def keep(self, active: Rows) -> None:
+    def keep(self, active: GenerationRows) -> None:
         """Write what has changed; a commit follows."""
         if self._is_kept:
             return
         self._is_kept = True
-        active.delete(_LOADS, db=active.meta)  # first: see State._queue
+        active.delete(_LOADS, db=active.meta)  # first: see JournalState._queue
         if self.numbers:
             active.put(_LOADS, msgpack.packb([(name, *each) for name, each in self.numbers.items()]), db=active.meta)
 
 
-def kept_in(rows: Rows) -> list[tuple[bytes, bytes]]:
+def kept_in(rows: GenerationRows) -> list[tuple[bytes, bytes]]:
     """What a generation's file has of all its journals, to be taken along to the next one."""
     return [(key, value) for key, value in rows.all(rows.meta) if key == _LOADS or key.endswith(_SHARED)]

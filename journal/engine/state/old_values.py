@@ -9,7 +9,7 @@ O2  Other journals pay nothing: the function that makes records is another one.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgpack
 
@@ -19,24 +19,30 @@ from journal.core.entry.rows import decode_entry
 from journal.core.log.record import Encoder, Olds, encoder, encoder_with_old
 
 if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
-    from journal.engine.state.reader import Stored
+    from journal.engine.state.reader import StoredState
 
 
-def encoder_of(p: Pipeline, namespace: bytes, packer: msgpack.Packer | None = None) -> Encoder:
-    """What makes the records of a journal, as its settings say."""
-    if not p.settings.log_old:
+class HasState(Protocol):
+    """A journal: its state may be another one after a replay."""
+
+    @property
+    def state(self) -> StoredState: ...
+
+
+def encoder_of(journal: HasState, namespace: bytes, packer: msgpack.Packer | None = None, *, has_old: bool) -> Encoder:
+    """What makes the records of a journal, with the data before each change or without."""
+    if not has_old:
         return encoder(namespace, packer)
-    return encoder_with_old(namespace, partial(_olds, p), packer)
+    return encoder_with_old(namespace, partial(_olds, journal), packer)
 
 
-def _olds(p: Pipeline, effect: fx.Effect) -> Olds | None:
+def _olds(journal: HasState, effect: fx.Effect) -> Olds | None:
     """The packed data before each change of an effect that is about to be applied; None when no change has any."""
-    found = _each(p.state, effect, {})
+    found = _each(journal.state, effect, {})
     return found if any(old is not None for old in found) else None
 
 
-def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds:
+def _each(state: StoredState, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds:
     """`written`: what earlier parts of the same group have put where, not stored yet."""
     match effect:
         case fx.Done(items):
@@ -50,9 +56,9 @@ def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds
             before = _data(state, old, written)
             written[primary] = value
             return [before]
-        case fx.Delete(primary, _):
+        case fx.DeleteEffect(primary, _):
             return [_data(state, primary, written)]
-        case fx.Put(primary, value):
+        case fx.PutEffect(primary, value):
             written[primary] = value
             return [None]
         case fx.LoadGroup(effects=[]):
@@ -63,7 +69,7 @@ def _each(state: Stored, effect: fx.Effect, written: dict[bytes, bytes]) -> Olds
             return [None] * fx.changes(effect)
 
 
-def _data(state: Stored, primary: bytes, written: dict[bytes, bytes]) -> bytes | None:
+def _data(state: StoredState, primary: bytes, written: dict[bytes, bytes]) -> bytes | None:
     if primary in written:
         return decode_entry(primary, written[primary]).data
     slot = primary[SLOT_AT:]

@@ -38,20 +38,11 @@ Names = Callable[[bytes], Iterator[bytes]]
 class Entries(Protocol):
     """A cursor over the entries, by primary key."""
 
-    def set_range(self, key: bytes) -> bool:
-        """Go to the first entry at or above this one."""
-
-    def set_key(self, key: bytes) -> bool:
-        """Go to this entry."""
-
-    def key(self) -> bytes:
-        """Where we are."""
-
-    def item(self) -> tuple[bytes, bytes]:
-        """Where we are, and what is stored there."""
-
-    def iternext(self) -> Iterator[tuple[bytes, bytes]]:
-        """From where we are to the end."""
+    def set_range(self, key: bytes) -> bool: ...
+    def set_key(self, key: bytes) -> bool: ...
+    def key(self) -> bytes: ...
+    def item(self) -> tuple[bytes, bytes]: ...
+    def iternext(self) -> Iterator[tuple[bytes, bytes]]: ...
 
 
 class _ByPriority(dict[int, T]):

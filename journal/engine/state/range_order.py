@@ -26,8 +26,8 @@ from typing import Any
 
 from journal.core.buckets import Range, bucket_of
 from journal.core.entry.keys import PRIMARY_BYTES, SLOT_AT, bucket_key, unpack_place
-from journal.engine.runtime.wakeups import Place
-from journal.engine.state.file import Rows
+from journal.engine.runtime.wakeups import SleepingPlace
+from journal.engine.state.file import GenerationRows
 from journal.engine.state.order import FUTURE_MAX, RETURNED_MAX, Entries, Order, date_of
 
 _ALONE = -1
@@ -37,9 +37,9 @@ _ALONE = -1
 class InRange(Order):
     """Which entry is next within a range of buckets. Under the journal's lock, with LMDB having all entries."""
 
-    def __init__(self, part: Range, buckets: int, generations: list[Rows]) -> None:
+    def __init__(self, part: Range, buckets: int, generations: list[GenerationRows]) -> None:
         self.part = part
-        self.sleeping: dict[Place, int] = {}
+        self.sleeping: dict[SleepingPlace, int] = {}
         """Workers on this range, and when each wakes by itself."""
         self._buckets = buckets
         self._width = len(part)
@@ -49,7 +49,7 @@ class InRange(Order):
         self._streams: dict[int, list[bytes | None]] = {}
         super().__init__(is_small=True)
 
-    def use(self, generations: list[Rows]) -> None:
+    def use(self, generations: list[GenerationRows]) -> None:
         """Work with these generations and with the transactions that are open now."""
         self._cursors = []
         if len(generations) != len(self._generations) or any(
@@ -225,7 +225,7 @@ class InRange(Order):
 
     # -- for the check ------------------------------------------------------------------------------------------------
 
-    def finds(self, home: Rows, primary: bytes) -> bool:
+    def finds(self, home: GenerationRows, primary: bytes) -> bool:
         """Whether a waiting entry of the range would be found (J1, O3)."""
         priority = primary[0]
         head = self._heads[priority]

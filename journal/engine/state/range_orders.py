@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from journal.core.buckets import Range, bucket_of
 from journal.core.entry.keys import SLOT_AT
-from journal.engine.state.file import Rows
+from journal.engine.state.file import GenerationRows
 from journal.engine.state.order import Entries, Order
 from journal.engine.state.range_order import InRange
 
@@ -40,7 +40,7 @@ class Ranges(Order):
         self._by_bucket.clear()
         self._span = 0
 
-    def use(self, generations: list[Rows]) -> None:
+    def use(self, generations: list[GenerationRows]) -> None:
         """Work with these generations and with the transactions that are open now."""
         for order in self._orders.values():
             order.use(generations)
@@ -53,7 +53,7 @@ class Ranges(Order):
             self._orders[ends] = order
         return order
 
-    def begin(self, part: Range, generations: list[Rows], entries: Entries) -> InRange:
+    def begin(self, part: Range, generations: list[GenerationRows], entries: Entries) -> InRange:
         """Use a range from now on; every entry is in the index, and LMDB has all."""
         order = InRange(part, self.buckets, generations)
         order.rebuild(entries)

@@ -34,10 +34,10 @@ from journal.core.entry.rows import (
 )
 from journal.core.lifecycle import Found, Holding
 from journal.core.limits import ORDINAL_MAX
-from journal.engine.log.reader import Place
+from journal.engine.log.reader import RecordPlace
 from journal.engine.state.bucket_index import is_complete, share
 from journal.engine.state.clock_steps import Steps
-from journal.engine.state.file import Joined, Rows
+from journal.engine.state.file import GenerationRows, Joined
 from journal.engine.state.finished_tokens import Finished
 from journal.engine.state.flags import pause_in
 from journal.engine.state.leases import Held, Leases
@@ -53,12 +53,15 @@ FEW = 8
 """A claim looks through so many pending entries; more of them go to LMDB first."""
 
 
-class Stored:
-    """The rows, leases and order of one generation. Under the journal's lock."""
+class StoredState:
+    """The rows, leases and order of a journal. Under its lock, and after `use`."""
+
+    active: GenerationRows
+    taken_from: GenerationRows  # the home of what `take_one` gave last
 
     def __init__(
         self,
-        generations: list[Rows],
+        generations: list[GenerationRows],
         on_expiration: Callable[[int], None] = lambda date: None,
         *,
         finished: Finished | None = None,
@@ -71,8 +74,7 @@ class Stored:
         self.order = Order(is_small=finished is not None)
         self.leases = Leases()
         self.next_expiration: int | None = None
-        self.collisions = 0
-        """How many keys have an ordinal above 0: while none has, a key is looked up with one get."""
+        self.collisions = 0  # how many keys have an ordinal above 0: while none has, a key is looked up with one get
         self.time = 0
         """The timestamp of the last record that was applied before the last checkpoint."""
         self.pending: dict[bytes, tuple[Row, bytes]] = {}
@@ -82,19 +84,17 @@ class Stored:
         self.steps = Steps() if steps is None else steps
         self._has_own_finished = finished is None
         self.once = Once()
-        self.is_paused = False
-        """Whether nothing is handed out (flags G1)."""
+        self.is_paused = False  # whether nothing is handed out (flags G1)
         self.generations = generations
-        self.use(generations)
-        self.taken_from = self.active
-        """The home of what `take_one` gave last."""
+        if generations:
+            self.use(generations)
 
-    def use(self, generations: list[Rows] | None = None) -> None:
+    def use(self, generations: list[GenerationRows] | None = None) -> None:
         """Work with these generations, oldest first, and with the transactions that are open now."""
         before = self.generations
         if generations is not None:
             self.generations = generations
-            self.active = generations[-1]
+            self.active = self.taken_from = generations[-1]
             self.older = generations[:-1]
         active = self.active
         for rows in self.generations:
@@ -110,7 +110,7 @@ class Stored:
 
     # -- loading and keeping ----------------------------------------------------------------------------------------
 
-    def load(self) -> Place:
+    def load(self) -> RecordPlace:
         """Rebuild what is in memory from the rows; the place in the log up to which they are applied."""
         self.order.clear()
         self.leases.clear()
@@ -145,7 +145,7 @@ class Stored:
         """Find out whether something may be handed out."""
         self.is_paused = pause_in(self.active) is not None
 
-    def _load_lease(self, rows: Rows, primary: bytes, lease: LeaseRow) -> None:
+    def _load_lease(self, rows: GenerationRows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:
             self.leases.worn[primary] = lease
             return
@@ -165,7 +165,7 @@ class Stored:
         for primary in self.leases.worn:
             self.order.added(primary, len(self.leases))
 
-    def keep(self, order: int, applied: Place, now: int) -> None:
+    def keep(self, order: int, applied: RecordPlace, now: int) -> None:
         """Write what a checkpoint commits besides the rows (X2, file F1)."""
         self.flush()
         self.save_leases()
@@ -177,7 +177,7 @@ class Stored:
         self.steps.keep(self.active)
         self.once.keep(self.active)
 
-    def move_to(self, rows: Rows) -> None:
+    def move_to(self, rows: GenerationRows) -> None:
         """Go on with another active generation; nothing is pending and all is committed (X4)."""
         flags, loads = list(self.active.all(self.active.flags)), kept_in(self.active)
         self.use([*self.generations, rows])
@@ -188,7 +188,7 @@ class Stored:
         self.finished.move_to(rows)
         self.steps.move_to(rows)
 
-    def step(self, step: fx.Step, at: int) -> None:
+    def step(self, step: fx.StepEffect, at: int) -> None:
         """The clock was set (clock_steps D1)."""
         self.steps.add(at, step)
         self.leases.move(step.by, at)
@@ -241,21 +241,15 @@ class Stored:
         """Up to `limit` due entries with a priority under `below`, taken out of an order; as stored."""
         return order.take(limit, now, self._cursor, self.leases.by_primary, below)
 
-    def take_one(self, now: int, below: int) -> Row | None:
-        """The next due entry with a priority under `below`, taken out of the order; nothing is pending."""
-        item = self.order.take_one(now, self._cursor, self.leases.by_primary, below)
+    def take_one(self, now: int, below: int, order: Order | None = None) -> Row | None:
+        """The next due entry with a priority under `below`, taken out of the order, or out of that of a range; nothing is pending."""
+        cursor = self._cursor
+        item = (self.order if order is None else order).take_one(now, cursor, self.leases.by_primary, below)
         if item is None:
             return None
-        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
-        return self.row(*item)
-
-    def take_in(self, order: Order, now: int, below: int) -> Row | None:
-        """The same out of the order of a range."""
-        item = order.take_one(now, self._cursor, self.leases.by_primary, below)
-        if item is None:
-            return None
-        self.taken_from = self._cursor.home if isinstance(self._cursor, Joined) else self.active
-        return self.row(*item)
+        self.taken_from = cursor.home if isinstance(cursor, Joined) else self.active
+        primary, value = item
+        return self.row(primary, value)
 
     def take_pending(self, now: int, below: int) -> Row | None:
         """The same, when it is among few pending ones; None when LMDB may have an earlier one."""
@@ -283,7 +277,11 @@ class Stored:
             now, limit, self._cursor, self.leases.by_primary, partial(self.names_from, b"entries")
         )
 
-    def home(self, primary: bytes) -> Rows:
+    def oldest_due(self, now: int) -> int | None:
+        """When the entry fell due that is due for the longest time, of any priority; nothing is pending."""
+        return self.order.oldest_due(now, self._cursor, self.leases.by_primary)
+
+    def home(self, primary: bytes) -> GenerationRows:
         """The generation of an entry that is stored."""
         if not self.older:
             return self.active
@@ -320,7 +318,7 @@ class Stored:
         except StoreDamaged as e:
             raise StoreDamaged(f"{self.file.path}: {e}") from e
 
-    def _lease(self, rows: Rows, primary: bytes, value: bytes) -> LeaseRow:
+    def _lease(self, rows: GenerationRows, primary: bytes, value: bytes) -> LeaseRow:
         try:
             return decode_lease(primary, value)
         except StoreDamaged as e:
@@ -443,7 +441,7 @@ class Stored:
         """How many rows a sub-database has; read from its root, not counted."""
         return sum(rows.size(database) for rows in self.generations)
 
-    def _primary_of(self, rows: Rows, slot: bytes) -> bytes:
+    def _primary_of(self, rows: GenerationRows, slot: bytes) -> bytes:
         primary = rows.get(slot, db=rows.keys)
         if primary is None:
             raise StoreDamaged(f"{rows.file.path}: no entry in slot {slot.hex()}, which an index names")

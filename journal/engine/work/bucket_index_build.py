@@ -9,10 +9,9 @@ from __future__ import annotations
 from time import sleep
 
 from journal.core.buckets import Range
-from journal.engine.files.lmdb import LmdbError
-from journal.engine.pipeline import Pipeline
 from journal.engine.state.bucket_index import extend
 from journal.engine.state.range_order import InRange
+from journal.engine.work.path import WorkPath
 
 STEP = 1000
 """Entries taken in at once: 2 to 3 ms under the lock, about as long as a checkpoint holds it."""
@@ -20,7 +19,7 @@ PAUSE_S = 0.0005
 """Between two steps: if the lock is free for less, the thread that had it takes it again before any other thread has woken up."""
 
 
-def enter_in(p: Pipeline, part: Range) -> tuple[int, InRange]:
+def enter_in(p: WorkPath, part: Range) -> tuple[int, InRange]:
     """`enter` for claims by a range: the time, and the order of the range. Under the lock, which is free between steps."""
     now = p.enter()
     while (order := p.state.order_in(part)) is None:
@@ -34,15 +33,5 @@ def enter_in(p: Pipeline, part: Range) -> tuple[int, InRange]:
     return now, order
 
 
-def _step(p: Pipeline) -> None:
-    if p.changes >= p.checkpoints.changes_room:
-        raise p.checkpoints.refusal()
-    p.is_broken = True  # until it is done: an interrupt may come anywhere
-    try:
-        p.state.on_index()
-        p.changes += extend(p.state.generations, p.settings.buckets, STEP)
-    except LmdbError as e:
-        raise p.misapplied(e) from e
-    p.is_broken = False
-    if p.changes >= p.checkpoints.press_changes:
-        p.checkpoints.pressed()
+def _step(p: WorkPath) -> None:
+    p.change_index(lambda: extend(p.state.generations, p.settings.buckets, STEP))

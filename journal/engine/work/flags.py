@@ -2,67 +2,68 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from journal.core.entry import effects as fx
 from journal.core.requests.operate import PauseRequest, RaiseFlagRequest, ResumeRequest
 from journal.core.values import PAUSED
 from journal.engine.caller import Caller
-from journal.engine.pipeline import Pipeline
-from journal.engine.state.reader import Stored
-from journal.errors import Invalid, NotFound, Refused
+from journal.engine.handlers import handles
+from journal.engine.state.reader import StoredState
+from journal.engine.work.path import WorkPath
+from journal.errors import NotFound, Refused
 
 
-def raise_flag(p: Pipeline, asked: RaiseFlagRequest, caller: Caller) -> None:
+@handles(RaiseFlagRequest)
+def raise_flag(p: WorkPath, asked: RaiseFlagRequest, caller: Caller) -> None:
     """Raise a flag, or raise it once more."""
-    if asked.name == PAUSED:
-        raise Invalid(f"the flag {PAUSED!r} says that a journal is paused: use pause")
     raise_named(p, asked.name, asked.message, asked.durability)
 
 
-def raise_named(p: Pipeline, name: str, message: str, durability: str | None = None) -> None:
+def raise_named(p: WorkPath, name: str, message: str, durability: str | None = None) -> None:
     """The same, whatever its name."""
-    level = p.level_of(durability, p.level)
-
-    def make() -> tuple[None, int]:
-        now = p.enter()
-        effect = fx.Raise(name, message, now)
-        return None, p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-
-    p.change(level, make)
+    _change(p, durability, lambda now: fx.Raise(name, message, now))
 
 
-def pause(p: Pipeline, asked: PauseRequest, caller: Caller) -> None:
+@handles(PauseRequest)
+def pause(p: WorkPath, asked: PauseRequest, caller: Caller) -> None:
     """Hand nothing out until `resume`."""
     raise_named(p, PAUSED, asked.reason, asked.durability)
 
 
-def resume(p: Pipeline, asked: ResumeRequest, caller: Caller) -> bool:
+@handles(ResumeRequest)
+def resume(p: WorkPath, asked: ResumeRequest, caller: Caller) -> bool:
     """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
-    level = p.level_of(asked.durability, p.level)
 
-    def make() -> tuple[bool, int]:
-        now = p.enter()
+    def decide(now: int) -> fx.Effect | None:
         if not p.state.is_paused:
-            return False, -1
-        effect = fx.Lower(PAUSED)
-        at = p.write(effect, 1, now, level, partial(p.state.apply, effect), is_essential=True)
-        p.due.notify_all()
-        return True, at
+            return None
+        p.wake_workers()  # they look around when the lock is free again
+        return fx.Lower(PAUSED)
 
-    return p.change(level, make)
+    return _change(p, asked.durability, decide)
 
 
-def lower(p: Pipeline, state: Stored, name: str) -> None:
+def lower(p: WorkPath, state: StoredState, name: str) -> None:
     """Take a flag down that is raised in this state of the journal."""
 
-    def make() -> tuple[None, int]:
-        now = p.enter()
+    def decide(now: int) -> fx.Effect:
         if not any(flag == name.encode() for flag, _ in state.rows(b"flags")):
             raise NotFound(f"there is no flag {name!r} on journal {p.name}")
         if name == PAUSED:
             raise Refused(f"the journal {p.name} is paused, and its flag says so: resume it, and the flag goes")
-        effect = fx.Lower(name)
-        return None, p.write(effect, 1, now, p.level, partial(p.state.apply, effect), is_essential=True)
+        return fx.Lower(name)
 
-    p.change(p.level, make)
+    _change(p, None, decide)
+
+
+def _change(p: WorkPath, durability: str | None, decide: Callable[[int], fx.Effect | None]) -> bool:
+    """Make the change that is decided at this time; whether there is one."""
+    level = p.level_of(durability, p.level)
+
+    def make() -> tuple[bool, int]:
+        now = p.enter()
+        effect = decide(now)
+        return effect is not None, -1 if effect is None else p.write(effect, 1, now, level, is_essential=True)
+
+    return p.change(level, make)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from journal.engine.pipeline import Pipeline
 from journal.engine.runtime.wakeups import Bell
+from journal.engine.work.path import WorkPath
 
 LOOK_MAX = 1000
 """Keys that are looked at: a fraction of a millisecond. A client with so many due entries has enough to do."""
@@ -25,18 +25,13 @@ class Outlook(NamedTuple):
     """When the next one falls due, of those that are not; None: there are no others."""
 
 
-def due_now(p: Pipeline, now: int, limit: int = LOOK_MAX) -> tuple[int, int | None]:
+def due_now(p: WorkPath, now: int, limit: int = LOOK_MAX) -> tuple[int, int | None]:
     """How many entries may be handed out, and when the next one falls due that is not. Under the lock, after `enter`."""
-    return (0, None) if p.state.is_paused else p.state.due_now(now, limit)
-
-
-def oldest_due(p: Pipeline, now: int) -> int | None:
-    """When the entry fell due that is due for the longest time, of any priority. Under the lock, after `enter`."""
     state = p.state
-    return state.order.oldest_due(now, state._cursor, state.leases.by_primary)
+    return (0, None) if state.is_paused else state.due_now(now, limit)
 
 
-def outlook(p: Pipeline, bell: Bell | None = None, limit: int = LOOK_MAX) -> Outlook:
+def outlook(p: WorkPath, bell: Bell | None = None, limit: int = LOOK_MAX) -> Outlook:
     """Look, and have the bell ring when it is no longer true; not under the lock."""
     with p.lock:
         now = p.enter()

@@ -10,21 +10,21 @@ N3  The next put of the same key takes the place of the finished entry in the sa
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from journal.core import lifecycle
 from journal.core.counters import refused
 from journal.core.entry import effects as fx
 from journal.core.entry.keys import UserKey, key_bytes
-from journal.core.entry.rows import Row, encode_row, place
-from journal.core.log.cursor import cursor_of
+from journal.core.entry.rows import encode_row
 from journal.core.values import Put, PutResult
 from journal.engine.arguments import SchemaChanged, Wanted, row_of
 from journal.engine.caller import Caller
-from journal.engine.pipeline import Pipeline
 from journal.engine.work.claim import active_lease
-from journal.engine.work.put_many import after, look_up, versions_of, wants_of
+from journal.engine.work.group import after, result_of
+from journal.engine.work.lookup import find_each
+from journal.engine.work.path import WorkPath
+from journal.engine.work.put_many import versions_of, wants_of
 from journal.errors import Invalid, JournalError, Refused
 
 REPEATED = "repeated"
@@ -33,9 +33,11 @@ Results = list[PutResult | JournalError | None]
 
 
 def done_with(
-    p: Pipeline, tokens: list[int], nexts: list[Put | None], durability: str | None, caller: Caller
+    p: WorkPath, tokens: list[int], nexts: list[Put | None], durability: str | None, caller: Caller
 ) -> Results:
     """Finish leases, each with its next put or without one; a result, an error or None for each."""
+    if len(nexts) != len(tokens):
+        raise Invalid(f"nexts has {len(nexts)} items for {len(tokens)} tokens: give a put or null for each")
     level = p.level_of(durability, p.level)
     while True:
         try:
@@ -47,12 +49,12 @@ def done_with(
 class _Group:
     """One such change: decided lease by lease, each seeing what those before it have done."""
 
-    def __init__(self, p: Pipeline, tokens: list[int], nexts: list[Put | None], level: int, caller: Caller) -> None:
+    def __init__(self, p: WorkPath, tokens: list[int], nexts: list[Put | None], level: int, caller: Caller) -> None:
         self._p = p
         self._caller = caller
         self._tokens = tokens
         self._level = level
-        self._schema = self._p.generations.schema
+        self._schema = p.schema
         self._results: list[Any] = [None] * len(tokens)
         puts = {i: put for i, put in enumerate(nexts) if put is not None}
         places = list(puts)
@@ -68,10 +70,12 @@ class _Group:
         """Under the lock."""
         p = self._p
         now = p.enter()
-        if p.generations.schema is not self._schema:
+        if p.schema is not self._schema:
             raise SchemaChanged
-        self._seen, unfit = look_up(p, [want[:2] for want in self._wants.values()], now)
+        self._seen, unfit = find_each(p, [want[:2] for want in self._wants.values()], now)
         self._effects = []
+        state = p.state
+        leases, finished = state.leases.by_token, state.finished.tokens
         ended: set[int] = set()
         began: list[int] = []
         for i, token in enumerate(self._tokens):
@@ -81,21 +85,20 @@ class _Group:
                     raise self._refused[i]
                 if want is not None and want.key in unfit:
                     raise unfit[want.key]
-                if token in ended or (token not in p.state.leases.by_token and token in p.state.finished.tokens):
+                held = leases.get(token)
+                if token in ended or (held is None and token in finished):
                     self._results[i] = None if want is None else _repeated(p, want, self._seen[want.key], now)
                     continue
-                start = p.state.leases.by_token[token].start if token in p.state.leases.by_token else now
+                start = now if held is None else held.start
                 self._results[i] = self._done(token, want, self._versions.get(i), now)
                 ended.add(token)
                 began.append(start)
             except (Invalid, Refused) as e:
                 self._results[i] = e
-        effects = self._effects
-        if effects:
-            effect = effects[0] if len(effects) == 1 else fx.Group([fx.to_list(each) for each in effects])
-            p.write(effect, len(effects), now, self._level, partial(p.state.apply, effect))
+        if self._effects:
+            p.write_all(self._effects, now, self._level)
         self._count(now, ended, began)
-        return self._results, p.log.next_offset - 1
+        return self._results, p.next_offset - 1
 
     def _count(self, now: int, ended: set[int], began: list[int]) -> None:
         """Count what came of the leases, and of the puts that were made."""
@@ -115,17 +118,17 @@ class _Group:
         found = seen.get(held.key) or p.state.find(held.key, key_bytes(held.key), is_change=True)
         assert found.row is not None
         holding = lifecycle.Holding(found.row, token, found.successor)
-        at = p.log.next_offset + len(self._effects)
+        at = p.next_offset + len(self._effects)
         heir, result, effect = lifecycle.heir(holding, at), None, None
         if want is not None:
             lifecycle.check_put(found if want.key == held.key else seen[want.key], want.key, version)
         if want is not None and want.key == held.key:
             outcome, heir = lifecycle.follow(holding, row_of(want, found, now, at), at, p.settings)
-            result = _result(outcome, heir, at)
+            result = result_of(outcome, heir, at)
         elif want is not None:
             target = seen[want.key]
             outcome, row, effect = lifecycle.put(target, row_of(want, target, now, at + 1), p.settings)
-            result = _result(outcome, row, row.at if effect is None else at + 1)
+            result = result_of(outcome, row, row.at if effect is None else at + 1)
             seen[want.key] = target if effect is None else after(target, row)
         value = (None, None) if heir is None else (heir.primary, encode_row(heir))
         self._effects += [fx.Done([held.primary, held.key, token, *value]), *([] if effect is None else [effect])]
@@ -133,15 +136,10 @@ class _Group:
         return result
 
 
-def _result(outcome: str, row: Row, at: int) -> PutResult:
-    priority, date = place(row.primary)
-    return PutResult(outcome, cursor_of(at), row.version, date, priority)
-
-
-def _repeated(p: Pipeline, want: Wanted, found: lifecycle.Found, now: int) -> PutResult:
+def _repeated(p: WorkPath, want: Wanted, found: lifecycle.Found, now: int) -> PutResult:
     """What is there of the key by now; version 0 when there is nothing any more."""
     row = found.successor or found.row
     if row is not None:
-        return _result(REPEATED, row, row.at)
-    asked = row_of(want, found, now, p.log.next_offset - 1)
-    return _result(REPEATED, asked._replace(version=0), asked.at)
+        return result_of(REPEATED, row, row.at)
+    asked = row_of(want, found, now, p.next_offset - 1)
+    return result_of(REPEATED, asked._replace(version=0), asked.at)

@@ -12,9 +12,9 @@ from threading import Event
 
 from journal.core.buckets import Range
 from journal.core.limits import NEVER
-from journal.engine.pipeline import Pipeline
 from journal.engine.work.bucket_index_build import enter_in
 from journal.engine.work.claim import Claims, Taken
+from journal.engine.work.path import WorkPath
 from journal.shield import SHIELD
 
 SLEEP_MAX_S = 60.0
@@ -25,7 +25,7 @@ STOP_LOOK_S = 0.25
 class EngineTurns:
     """One worker."""
 
-    def __init__(self, p: Pipeline, claims: Claims, consumer: str, lease_ms: int | None, buckets: Range | None) -> None:
+    def __init__(self, p: WorkPath, claims: Claims, consumer: str, lease_ms: int | None, buckets: Range | None) -> None:
         self._p = p
         self._claims = claims
         self._consumer = consumer
@@ -58,7 +58,7 @@ class EngineTurns:
             sleep(self._p, self._part, stop.is_set, STOP_LOOK_S)
 
 
-def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds_max: float = SLEEP_MAX_S) -> None:
+def sleep(p: WorkPath, part: Range | None, is_awake: Callable[[], bool], seconds_max: float = SLEEP_MAX_S) -> None:
     """
     Wait until something may be due, or there is a reason to look around.
 
@@ -68,7 +68,8 @@ def sleep(p: Pipeline, part: Range | None, is_awake: Callable[[], bool], seconds
         due = p.due
         with p.lock:
             now, order = (p.enter(), None) if part is None else enter_in(p, part)
-            next_due = None if p.state.is_paused else (order or p.state.order).next_due(now)
+            state = p.state
+            next_due = None if state.is_paused else (order or state.order).next_due(now)
             if (next_due is not None and next_due <= now) or is_awake():
                 return
             seconds = SLEEP_MAX_S if next_due is None else p.time.until(next_due)

@@ -1,7 +1,7 @@
 """
 The backend of journal.api over a connection to a daemon (journal.api.backend).
 
-A request is sent as its command and read by what that declares as its reply (journal.net.client.replies). Verbs of several questions
+A request is sent as its command and read by what that declares as its reply (journal.net.wire.codecs). Verbs of several questions
 have functions of their own: groups that no frame holds, lists that come in parts, claims.
 
 Y1  A claim whose caller has stopped waiting is released (journal.net.client.connection.link L2).
@@ -32,7 +32,7 @@ from journal.core.quoting import shown
 from journal.core.requests import consume, follow, operate, produce, read
 from journal.core.requests.control import PingRequest
 from journal.core.requests.load import LoadAbortRequest, LoadBeginRequest, LoadCommitRequest, LoadPartRequest
-from journal.core.requests.request import Request, Retry
+from journal.core.requests.request import Request, RetryRule
 from journal.core.requests.types import U64_MAX
 from journal.core.schema.schema import Schema
 from journal.core.settings import MERGED, Settings, from_map
@@ -46,18 +46,10 @@ from journal.net.client.feed_state import Followed
 from journal.net.client.ground import ClientGround
 from journal.net.client.groups import Item, send_group
 from journal.net.client.load_parts import send_part
-from journal.net.client.replies import (
-    GROUPS,
-    READERS,
-    claimed,
-    entry_or_null,
-    fields,
-    result,
-    result_or_null,
-)
 from journal.net.client.snapshot import RemoteSnapshot, take_snapshot
 from journal.net.client.subscription import RemoteSubscription
 from journal.net.client.worker import ClientTurns
+from journal.net.wire.codecs import claimed, codec_of, fields, result, result_or_null
 from journal.net.wire.values import COLUMNS, entry_from
 
 R = TypeVar("R")
@@ -73,9 +65,10 @@ _CLAIM_MANY = consume.ClaimManyRequest.command
 _DONE = consume.DoneRequest.command
 _DONE_MANY = consume.DoneManyRequest.command
 _RELEASE = consume.ReleaseRequest.command
-_ONCE = {command: replace(command, retry=Retry.REQUEST) for command in (_PUT, _PUT_MANY)}
+_ONCE = {command: replace(command, retry=RetryRule.REQUEST) for command in (_PUT, _PUT_MANY)}
 """The same commands with a version (Y3)."""
 _TOKEN = COLUMNS["lease"].index("token")
+_ENTRY_OR_NULL = codec_of("entry or null").read
 
 
 class ClientLog(Client):
@@ -207,7 +200,7 @@ class ClientJournal(ClientLog):
             is_once = not is_create and any("version" in item for item in part)
             return self._answers(Call(_ONCE[command] if is_once else command, self.name, {"puts": part, **more}))
 
-        return send_group(puts, produce.put_to, ask, GROUPS[command.reply])
+        return send_group(puts, produce.put_to, ask, codec_of(command.reply[1:-1]).read)
 
     def send_many(
         self, request: Request[Any], name: str, to_wire: Callable[[Any], Any], *, is_key: bool = False
@@ -222,7 +215,7 @@ class ClientJournal(ClientLog):
                 given["durability"] = durability
             return self._answers(Call(command, self.name, given))
 
-        return send_group(getattr(request, name), to_wire, ask, GROUPS[command.reply])
+        return send_group(getattr(request, name), to_wire, ask, codec_of(command.reply[1:-1]).read)
 
     def _answers(self, call: Call) -> list[Any]:
         answers = self.ask(call)
@@ -239,7 +232,7 @@ class ClientJournal(ClientLog):
         try:
             for name, part in zip(names, parts, strict=True):
                 send_part(part, name, self.load_part(began, name))
-            return self.call(replace(how, load=began, parts=names))
+            return self.call(how.replaced(load=began, parts=names))
         except BaseException:
             self.call(LoadAbortRequest(load=began))
             raise
@@ -287,7 +280,7 @@ class ClientJournal(ClientLog):
     ) -> list[Lent]:
         """Take up to `n` entries."""
         how = self.how(consumer, lease_ms, durability, buckets)
-        read_many = READERS[_CLAIM_MANY.reply]
+        read_many = codec_of(_CLAIM_MANY.reply).read
         found: list[Lent] = []
         while len(found) < n:
             wanted = min(n - len(found), LIST_MAX)
@@ -308,7 +301,7 @@ class ClientJournal(ClientLog):
         call = call_of(asked, self.name, self.give_back)
         if self._consumer:
             call.parameters.setdefault("consumer", self._consumer)
-        taken: Lent = READERS[asked.command.reply](self.ask(call))
+        taken: Lent = codec_of(asked.command.reply).read(self.ask(call))
         return taken
 
     def done(self, token: int, durability: str | None, /) -> None:
@@ -368,7 +361,7 @@ class ClientJournal(ClientLog):
 
     def buried(self, asked: operate.BuriedRequest) -> BuriedPage:
         """The buried entries, or a page of them."""
-        found, after = self.in_parts(asked if asked.limit else replace(asked, limit=LIST_MAX), asked.limit)
+        found, after = self.in_parts(asked if asked.limit else asked.replaced(limit=LIST_MAX), asked.limit)
         return BuriedPage(found, None if after is None else after.hex())
 
     def get_many(self, asked: read.GetManyRequest) -> list[Entry | None]:
@@ -379,7 +372,7 @@ class ClientJournal(ClientLog):
             rows = self._answers(Call(asked.command, self.name, {"keys": keys}))
             if not rows:
                 raise FrameError(f"GET_MANY was answered with {shown(rows)}, which gets nowhere")
-            found += map(entry_or_null, rows)
+            found += map(_ENTRY_OR_NULL, rows)
         return found
 
     def owners(self, asked: operate.OwnersRequest) -> dict[str, int]:
@@ -395,7 +388,7 @@ class ClientJournal(ClientLog):
 
     def scan(self, request: read.ScanRequest) -> Iterator[Entry]:
         """All entries, in pages."""
-        asked = call_of(replace(request, limit=SCANNED), self.name)
+        asked = call_of(request.replaced(limit=SCANNED), self.name)
         while True:
             rows, after = fields(self.ask(asked), "SCAN", entries=list, after=bytes | None)
             yield from map(entry_from, rows)

@@ -9,7 +9,7 @@ from journal.core.limits import LIST_MAX
 from journal.core.requests.request import Request, Scope
 from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.due_notices import Ear
-from journal.net.client.replies import LISTS, READERS, fields
+from journal.net.wire.codecs import codec_of, fields, part_codec
 
 R = TypeVar("R")
 
@@ -38,25 +38,27 @@ class Client:
     def call(self, request: Request[R], /) -> R:
         """What a request comes to."""
         command = request.command
-        if command.reply in LISTS:
+        if part_codec(command.reply) is not None:
             found: Any = self.in_parts(request)[0]
         else:
             answer = self.ask(call_of(request, self.name if command.scope is Scope.JOURNAL else ""))
-            found = READERS[command.reply](answer)
+            found = codec_of(command.reply).read(answer)
         result: R = found
         return result
 
     def in_parts(self, request: Request[Any], limit: int | None = None) -> tuple[list[Any], bytes | None]:
         """A list that comes in parts, with `limit` so many rows of it; and where to go on, None: that was all."""
         command = request.command
-        name, row_from = LISTS[command.reply]
+        part = part_codec(command.reply)
+        assert part is not None
+        name, codec = part
         asked = call_of(request, self.name if command.scope is Scope.JOURNAL else "")
         found: list[Any] = []
         while True:
             if limit is not None:
                 asked.parameters["limit"] = min(limit - len(found), LIST_MAX)
             rows, after = fields(self.ask(asked), command.name, **{name: list}, after=bytes | None)
-            found += map(row_from, rows)
+            found += map(codec.read, rows)
             if after is None or (limit is not None and len(found) >= limit):
                 return found, after
             asked.parameters["after"] = after

@@ -28,7 +28,7 @@ from journal.core.requests.follow import (
 )
 from journal.errors import Invalid, StoreClosed
 from journal.net.client.connection.call import Call, call_of
-from journal.net.client.replies import fields
+from journal.net.wire.codecs import fields
 from journal.net.wire.values import cursor_from, error_from, event_from
 
 CREDIT = 256

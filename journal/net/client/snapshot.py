@@ -34,7 +34,7 @@ from journal.net.client.connection.address import DaemonAddress, parse_address
 from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.link import Link
 from journal.net.client.connection.options import ConnectOptions
-from journal.net.client.replies import TakenSnapshot, taken_snapshot
+from journal.net.wire.codecs import TakenSnapshot, taken_snapshot
 from journal.net.wire.limits import DEFAULT, Limits
 from journal.net.wire.values import block_from
 from journal.shield import shielded

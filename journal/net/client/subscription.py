@@ -21,8 +21,8 @@ from journal.errors import ConnectionLost, JournalError, LeaseLost, Stopping, St
 from journal.net.client.client import Client
 from journal.net.client.connection.call import Call, call_of
 from journal.net.client.connection.waiters import Inbox
-from journal.net.client.replies import subscribed
-from journal.net.wire.values import LeaseRow, error_from, lease_from
+from journal.net.wire.codecs import subscribed
+from journal.net.wire.values import LentRow, error_from, lease_from
 from journal.shield import SHIELD, shielded
 
 _OVER = ConnectionLost, Stopping, StoreClosed
@@ -135,7 +135,7 @@ class RemoteSubscription:
             if type(item) is not dict:
                 self._give_back(lease_from(item))
 
-    def _give_back(self, row: LeaseRow) -> None:
+    def _give_back(self, row: LentRow) -> None:
         """U2."""
         if row.token in self._held:
             return

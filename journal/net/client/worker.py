@@ -2,7 +2,7 @@
 A worker over a connection: it claims, and sleeps until the daemon says that something is due (journal.api.worker has the loop).
 
 W1  Work comes from claims alone; datagrams and dates only say when to claim (journal.net.client.connection.due_notices E1).
-W2  Without a datagram and without a known date it claims all the same, rarely (journal.net.wire.due_notices_client V3).
+W2  Without a datagram and without a known date it claims all the same, rarely (journal.net.wire.due_notices V3).
 W3  A claim whose outcome is unknown is made again once the daemon answers. What it may have taken comes back when its lease ends.
 """
 
@@ -20,7 +20,7 @@ from journal.net.client.client import Client
 from journal.net.client.connection.call import Call
 from journal.net.client.connection.due_notices import SleepingPlace
 from journal.net.client.connection.heartbeat import steady_ms
-from journal.net.client.replies import claimed
+from journal.net.wire.codecs import claimed
 
 GRACE_MS = 100
 """For the datagram about an entry whose date is known: a worker that receives it in time does not claim twice."""

@@ -53,30 +53,30 @@ class Controls:
         return {"received": now, "answered": now}
 
     def _drifts(self, peer: Peer, sample: Sample) -> None:
-        who = _who(peer)
-        if self._reporting.get(peer) != who:
+        name = _name_of(peer)
+        if self._reporting.get(peer) != name:
             self._ended(peer)  # it has another name now
-            self._reporting[peer] = who
-            self._names[who] += 1
-        message = self._server.store.peers.add(who, sample)
+            self._reporting[peer] = name
+            self._names[name] += 1
+        message = self._server.store.peers.add(name, sample)
         if message is not None:
             log.warning("drift peer=%s message=%s", peer.name, told(message))
-            self._news[who] = message
-        if who in self._news and (served := known(self._server.store, peer.journal)) is not None:
+            self._news[name] = message
+        if name in self._news and (served := known(self._server.store, peer.journal)) is not None:
             # On a worker's thread: a flag is written and synced as any change.
             self._server.hub.work(
-                partial(served.journal.call, RaiseFlagRequest(name=FLAG, message=self._news.pop(who)))
+                partial(served.journal.call, RaiseFlagRequest(name=FLAG, message=self._news.pop(name)))
             )
 
     def _ended(self, peer: Peer) -> None:
-        who = self._reporting.pop(peer, None)
-        if who is None:
+        name = self._reporting.pop(peer, None)
+        if name is None:
             return
-        self._names[who] -= 1
-        if not self._names[who]:  # O2
-            del self._names[who]
-            self._news.pop(who, None)
-            self._server.store.peers.forget(who)
+        self._names[name] -= 1
+        if not self._names[name]:  # O2
+            del self._names[name]
+            self._news.pop(name, None)
+            self._server.store.peers.forget(name)
 
     def _status(self, peer: Peer, number: int, journal: str, parameters: dict[str, Any]) -> Any:
         server, hub = self._server, self._server.hub
@@ -113,6 +113,6 @@ class Controls:
         return None
 
 
-def _who(peer: Peer) -> str:
+def _name_of(peer: Peer) -> str:
     connection = peer.connection
     return f"backend {connection.registered or connection.grant.identity or peer.name}"

@@ -7,7 +7,7 @@ are due, which walks at most DUE_MAX keys and no payload.
 
 B1  No look without a reason: a bell, or the date that was known. Without listeners or subscriptions there is no bell.
 B2  While entries are due already, changes ring at most one look in BUSY_MS: a backlog is news once, not with each claim.
-B3  A datagram goes to the host of the connection that asked, and nowhere else (due_notices_server L4). One that cannot be sent is lost, as
+B3  A datagram goes to the host of the connection that asked, and nowhere else (due_notices L4). One that cannot be sent is lost, as
     any may be.
 B4  A look ends when users have found nothing to take after the bell was set: what falls due while they take is not left to the next bell.
 """
@@ -30,7 +30,7 @@ from journal.net.server.connection import Peer
 from journal.net.server.runtime.event_loop import Timer
 from journal.net.server.verbs.served_journal import Served, known, served_of
 from journal.net.wire.auth import Grant
-from journal.net.wire.due_notices_server import ALL, COOKIE_BYTES, Datagram, Listeners
+from journal.net.wire.due_notices import ALL, COOKIE_BYTES, Datagram, Listeners
 
 if TYPE_CHECKING:
     from journal.net.server.dispatcher import Hub

@@ -17,6 +17,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 
@@ -126,7 +127,7 @@ class Settling:
         except JournalError as e:
             error = e
         self._took_s = monotonic() - began
-        self._loop.call(_Settled(self, line, until, error))
+        self._loop.call(partial(self.settled, line, until, error))
 
     def settled(self, line: _Line, until: int, error: JournalError | None) -> None:
         """A sync is over."""
@@ -146,18 +147,3 @@ class Settling:
             lane.put(None)
         for thread in self._threads:
             thread.join()
-
-
-class _Settled:
-    """A call back to the daemon's thread."""
-
-    __slots__ = ("_error", "_line", "_settling", "_until")
-
-    def __init__(self, settling: Settling, line: _Line, until: int, error: JournalError | None) -> None:
-        self._settling = settling
-        self._line = line
-        self._until = until
-        self._error = error
-
-    def __call__(self) -> None:
-        self._settling.settled(self._line, self._until, self._error)

@@ -9,6 +9,7 @@ F2  Events are pushed as there is credit and news. The last item of a feed that 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,23 +29,21 @@ BATCH = 256
 """Events that are read at once, before other feeds have their turn."""
 
 
+@dataclass(slots=True, eq=False)
 class _Feed:
     """A feed of a connection."""
 
-    __slots__ = ("feed", "is_at_end", "is_called", "is_pushed", "is_reading", "last", "number", "peer")
-
-    def __init__(self, peer: Peer, number: int, feed: OpenFeed, *, is_pushed: bool) -> None:
-        self.peer = peer
-        self.number = number
-        self.feed = feed
-        self.is_pushed = is_pushed
-        self.is_called = False
-        self.is_reading = False
-        """A worker's thread has it."""
-        self.is_at_end = False
-        """Its end was pushed: it stays open for acknowledgements, and for requests for what has come since."""
-        self.last: list[Any] | None = None
-        """The item that ends it, when it is at its end."""
+    peer: Peer
+    number: int
+    feed: OpenFeed
+    is_pushed: bool
+    is_called: bool = False
+    is_reading: bool = False
+    """A worker's thread has it."""
+    is_at_end: bool = False
+    """Its end was pushed: it stays open for acknowledgements, and for requests for what has come since."""
+    last: list[Any] | None = None
+    """The item that ends it, when it is at its end."""
 
 
 class Feeding:

@@ -46,7 +46,7 @@ DEADLINE = 4
 _ANSWERS = frozenset({"DONE", "DONE_MANY", "EXTEND", "RELEASE", "BURY"})
 
 
-class Subscription:
+class PushSubscription:
     """What one connection gets of one journal."""
 
     def __init__(self, peer: Peer, number: int, watched: Watched, parameters: dict[str, Any]) -> None:
@@ -84,10 +84,10 @@ class Pushing:
     def __init__(self, hub: Hub, watching: Watching) -> None:
         self._hub = hub
         self._watching = watching
-        self._of: dict[Peer, dict[int, Subscription]] = {}
-        self._turns: dict[Watched, deque[Subscription]] = {}
+        self._of: dict[Peer, dict[int, PushSubscription]] = {}
+        self._turns: dict[Watched, deque[PushSubscription]] = {}
         self._users: dict[Watched, Any] = {}
-        self._holders: dict[tuple[str, int], Subscription] = {}
+        self._holders: dict[tuple[str, int], PushSubscription] = {}
         """By journal and token: the subscription that has the lease, or had it and let it expire."""
         hub.own |= {"SUBSCRIBE": self._subscribe, "UNSUBSCRIBE": self._unsubscribe}
         hub.on_end.append(self._ended)
@@ -112,7 +112,7 @@ class Pushing:
             raise ConnectionLost("the connection has ended")
         subscribed = peer.connection.subscribe(number, parameters.get("credit") or 0)
         watched = self._watching.watch(served)
-        subscription = Subscription(peer, subscribed, watched, parameters)
+        subscription = PushSubscription(peer, subscribed, watched, parameters)
         if not any(other.consumer == subscription.consumer for other in self._turns.get(watched, ())):
             subscription.first.extend(own)
         self._of.setdefault(peer, {})[subscription.number] = subscription
@@ -136,7 +136,7 @@ class Pushing:
         for subscription in self._of.pop(peer, {}).values():
             self._remove(subscription)
 
-    def _remove(self, subscription: Subscription) -> None:
+    def _remove(self, subscription: PushSubscription) -> None:
         watched = subscription.watched
         turns = self._turns[watched]
         turns.remove(subscription)
@@ -168,7 +168,7 @@ class Pushing:
         for subscription in list(self._turns.get(watched, ())):
             self._end(subscription, error)
 
-    def _end(self, subscription: Subscription, error: JournalError) -> None:
+    def _end(self, subscription: PushSubscription, error: JournalError) -> None:
         """It cannot go on (P4)."""
         peer = subscription.peer
         del self._of[peer][subscription.number]
@@ -189,7 +189,7 @@ class Pushing:
                 idle += 1
         return has_given
 
-    def _give(self, subscription: Subscription, now: int) -> bool:
+    def _give(self, subscription: PushSubscription, now: int) -> bool:
         """Give one subscription its turn; whether it may take more."""
         self._look_after(subscription, now)
         room = min(subscription.room(), TURN)
@@ -209,11 +209,11 @@ class Pushing:
             self._push(subscription, leases, None)
         return True  # fewer than there is room for may be what a frame holds: more may be due
 
-    def _settled(self, subscription: Subscription, leases: list[Any], error: JournalError | None) -> None:
+    def _settled(self, subscription: PushSubscription, leases: list[Any], error: JournalError | None) -> None:
         subscription.claimed -= len(leases)
         self._push(subscription, leases, error)
 
-    def _push(self, subscription: Subscription, leases: list[Any], error: JournalError | None) -> None:
+    def _push(self, subscription: PushSubscription, leases: list[Any], error: JournalError | None) -> None:
         peer = subscription.peer
         if error is not None:
             log.warning("not_pushed journal=%s error=%s", subscription.watched.name, error)
@@ -235,7 +235,7 @@ class Pushing:
 
     # -- healthy consumers --------------------------------------------------------------------------------------------
 
-    def _look_after(self, subscription: Subscription, now: int) -> None:
+    def _look_after(self, subscription: PushSubscription, now: int) -> None:
         """Leases that it let pass are counted against it (P5)."""
         leases = subscription.served.p.state.leases
         time = self._hub.store.time

@@ -179,7 +179,7 @@ class Server:
         """Other tokens from now on. Connections of identities that are gone or have changed end. Not of one that asks for none."""
         if not self._is_token_needed:
             raise Invalid(
-                "this server was started without tokens, and lets in who needs none: tokens would keep nobody out. Stop it, and "
+                "this server was started without tokens, and lets in clients that need none: tokens would keep no client out. Stop it, and "
                 "start it with tokens"
             )
         self.loop.call(partial(self._reload, dict(tokens)))
@@ -230,7 +230,7 @@ class Server:
             self._unbind()
             raise
         if not self._listening:
-            raise Invalid("a server without a socket serves nobody: give unix=True or tcp=[(host, port)]")
+            raise Invalid("a server without a socket serves no client: give unix=True or tcp=[(host, port)]")
         for listening in self._listening:
             listening.setblocking(False)
             self.loop.watch(listening, READ, partial(self._accept, listening))
@@ -285,9 +285,9 @@ class Server:
         self.hub.accepted += 1
         grant: Grant | None
         if sock.family == socket.AF_UNIX:
-            who = credentials_of(sock)
-            grant = vouched(who, has_tokens=self._is_token_needed)
-            host, name = "127.0.0.1", "unix" if who is None else f"{who}/{who.pid}"
+            credentials = credentials_of(sock)
+            grant = vouched(credentials, has_tokens=self._is_token_needed)
+            host, name = "127.0.0.1", "unix" if credentials is None else f"{credentials}/{credentials.pid}"
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             host, name = address[0], f"{address[0]}:{address[1]}"

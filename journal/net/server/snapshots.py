@@ -24,7 +24,7 @@ from journal.core.entry.rows import entry_key
 from journal.core.quoting import shown
 from journal.core.snapshot_blocks import BLOCK_ROWS, Block, KeyRange, checked_ranges, verify
 from journal.engine.snapshots.reader import opened, read_blocks
-from journal.engine.snapshots.snapshot import Snapshot
+from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.errors import Busy, Invalid, NotFound
 from journal.net.server.connection import Peer
 from journal.net.server.verbs.pages import too_large
@@ -46,12 +46,12 @@ LEASE_BYTES = 12
 class _Kept:
     """A snapshot, and its files open as long as it is kept."""
 
-    def __init__(self, journal: str, shot: Snapshot) -> None:
+    def __init__(self, journal: str, shot: EngineSnapshot) -> None:
         self.journal = journal
         self.shot = shot
         self.used_at = monotonic()
         self._stack = ExitStack()
-        for copy in shot._copies:
+        for copy in shot.copies:
             self._stack.enter_context(opened(copy))
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Snapshotting:
             kept = self._kept.get(parameters["snapshot"])
         if kept is None or kept.journal != journal or kept.shot.is_closed:  # N3; it was dropped
             raise NotFound(
-                f"there is no snapshot {shown(parameters['snapshot'])} of {shown(journal)}: it was closed, nobody read of it for "
+                f"there is no snapshot {shown(parameters['snapshot'])} of {shown(journal)}: it was closed, it was not read for "
                 f"{LEASE_S / 60:.0f} minutes, or the daemon has begun anew. Take another one"
             )
         kept.used_at = monotonic()
@@ -179,7 +179,7 @@ class Snapshotting:
         }
 
     def _divide(self, kept: _Kept, count: int, ranges: list[KeyRange]) -> dict[str, Any]:
-        used, at = kept.shot._split(count, ranges)
+        used, at = kept.shot.divide(count, ranges)
         kept.used_at = monotonic()
         size = (PRIMARY_BYTES + 8) * (2 * len(used) + len(at))
         if size > room_of(self._hub.store):
@@ -190,9 +190,9 @@ class Snapshotting:
 
     def _block(self, kept: _Kept, ranges: list[KeyRange]) -> list[Any]:
         room = room_of(self._hub.store)
-        blocks = read_blocks(kept.shot._copies, ranges, BLOCK_ROWS, room)
+        blocks = read_blocks(kept.shot.copies, ranges, BLOCK_ROWS, room)
         block = _fitting(next(blocks, Block([], [], {})), room)
-        blocks.close()  # type: ignore[attr-defined]
+        blocks.close()
         kept.used_at = monotonic()
         return block_to(block)
 

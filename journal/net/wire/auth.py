@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from journal.core.quoting import shown
-from journal.core.requests.request import ADMIN, ANYBODY, Command, Role
+from journal.core.requests.request import ADMIN, ANY_CONNECTION, Command, Role
 from journal.errors import AccessDenied, Invalid
 
 NONCE_BYTES = 32
@@ -32,7 +32,7 @@ SECRET_BYTES_MIN = 16
 SECRET_BYTES_MAX = 64
 CLIENT = b"client"
 DAEMON = b"daemon"
-_NOBODYS_SECRET = bytes(SECRET_BYTES_MIN)
+_NO_SECRET = bytes(SECRET_BYTES_MIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Grant:
 
     def check(self, command: Command, journal: str, parameters: Mapping[str, Any]) -> None:
         """Refuse what it may not do; the parameters are well-formed."""
-        if command.roles is ANYBODY:
+        if command.roles is ANY_CONNECTION:
             return
         if not (self.roles & command.roles or Role.ADMIN in self.roles):
             raise AccessDenied(
@@ -110,7 +110,7 @@ def proof(secret: bytes, side: bytes, identity: str, session: bytes, client: byt
 
 def is_proof(given: bytes, secret: bytes | None, *parts: Any) -> bool:
     """Whether a proof is right; `secret` is None for an identity that does not exist (A2)."""
-    expected = proof(_NOBODYS_SECRET if secret is None else secret, *parts)
+    expected = proof(_NO_SECRET if secret is None else secret, *parts)
     return hmac.compare_digest(given, expected) and secret is not None
 
 

@@ -19,12 +19,13 @@ R4  Answers come in the order of the requests; pushes in their sequence and with
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from journal.core.quoting import shown
 from journal.core.requests.registry import command_named
-from journal.core.requests.request import Command, Retry
+from journal.core.requests.request import Command, RetryRule
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -56,6 +57,7 @@ from journal.net.wire.frames import (
     TooLong,
     Welcome,
     check_plain,
+    name_of,
     whole_replies,
 )
 from journal.net.wire.handshake import ServerHello, client_hello, read_server_hello
@@ -68,7 +70,7 @@ _CLOSES = frozenset({"UNSUBSCRIBE", "FEED_CLOSE"})
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
-class State(Enum):
+class ClientState(Enum):
     """Where a connection is."""
 
     HELLO = "hello"
@@ -77,25 +79,21 @@ class State(Enum):
     ENDED = "ended"
 
 
+@dataclass(slots=True, eq=False)
 class Asked:
     """A request that is not answered."""
 
-    __slots__ = ("by", "command", "data", "id", "is_late", "is_sent", "outlives", "parameters")
-
-    def __init__(
-        self, number: int, command: Command, parameters: Mapping[str, Any], data: bytes, by: int | None
-    ) -> None:
-        self.id = number
-        self.command = command
-        self.parameters = parameters
-        self.data = data
-        self.by = by
-        """When the program gives up on it."""
-        self.is_sent = False
-        self.outlives = False
-        """Whether its outcome must become known also when its caller has stopped waiting."""
-        self.is_late = False
-        """Its caller has stopped waiting."""
+    id: int
+    command: Command
+    parameters: Mapping[str, Any]
+    data: bytes
+    by: int | None
+    """When the program gives up on it."""
+    is_sent: bool = False
+    outlives: bool = False
+    """Whether its outcome must become known also when its caller has stopped waiting."""
+    is_late: bool = False
+    """Its caller has stopped waiting."""
 
     def abandon(self) -> None:
         """Its caller has stopped waiting, and its outcome is still needed (R1)."""
@@ -188,9 +186,11 @@ class ClientSession:
         )
 
 
-def may_repeat(retry: Retry, *, is_same_daemon: bool) -> bool:
+def may_repeat(retry: RetryRule, *, is_same_daemon: bool) -> bool:
     """Whether what was sent may be sent again (R2)."""
-    return retry in (Retry.ALWAYS, Retry.KEY, Retry.TOKEN) or (retry is Retry.REQUEST and is_same_daemon)
+    return retry in (RetryRule.ALWAYS, RetryRule.KEY, RetryRule.TOKEN) or (
+        retry is RetryRule.REQUEST and is_same_daemon
+    )
 
 
 class ClientConnection(Stream):
@@ -208,7 +208,7 @@ class ClientConnection(Stream):
         """With a secret the identity is proved, and the daemon must prove that it knows it (R3)."""
         super().__init__(session.limits, now)
         self.session = session
-        self.state = State.HELLO
+        self.state = ClientState.HELLO
         self.identity = identity
         self._secret = secret
         self._nonce = check_nonce(nonce)
@@ -247,7 +247,7 @@ class ClientConnection(Stream):
         if self._is_leaving:
             raise Stopping("this connection is being left: make another one")
         asked = self.session.ask(command, journal, parameters, now, timeout_ms)
-        if self.state is State.READY:
+        if self.state is ClientState.READY:
             self._put_out(asked, now)
         return asked.id
 
@@ -274,7 +274,7 @@ class ClientConnection(Stream):
 
     def leave(self, now: int) -> None:
         """Say bye: the daemon answers what was asked for, and ends."""
-        if self.state is State.READY and not self._is_leaving:
+        if self.state is ClientState.READY and not self._is_leaving:
             self._is_leaving = True
             self._send(Bye("the client leaves"), now)
 
@@ -289,7 +289,7 @@ class ClientConnection(Stream):
         try:
             if not data:
                 raise ConnectionLost("the daemon closed the connection")
-            if self.state is State.READY and not self._decoder.buffered:
+            if self.state is ClientState.READY and not self._decoder.buffered:
                 replies, size = whole_replies(data, self._decoder.bytes_max)
                 for reply in replies:
                     self._answer(reply[0], _new(Answered, reply))
@@ -345,30 +345,28 @@ class ClientConnection(Stream):
         match self.state, frame:
             case _, Failure(0, code, message, fields):
                 raise from_wire(code, message, fields)
-            case State.HELLO, Hello():
+            case ClientState.HELLO, Hello():
                 self._greeted(frame, now)
-            case State.PROVING, Welcome():
+            case ClientState.PROVING, Welcome():
                 self._welcome(frame, now)
-            case State.READY, Reply(number, result):
+            case ClientState.READY, Reply(number, result):
                 self._answer(number, Answered(number, result))
-            case State.READY, Failure(number, code, message, fields):
+            case ClientState.READY, Failure(number, code, message, fields):
                 self._answer(number, Failed(number, from_wire(code, message, fields)))
-            case State.READY, Alive():
+            case ClientState.READY, Alive():
                 pass
-            case State.READY, Push():
+            case ClientState.READY, Push():
                 self._pushed(frame)
-            case State.READY, Bye() if self._is_leaving and not self.session.asked:
+            case ClientState.READY, Bye() if self._is_leaving and not self.session.asked:
                 self._break(None)
-            case State.READY, Bye(reason):
+            case ClientState.READY, Bye(reason):
                 raise Stopping(f"the daemon said bye: {shown(reason)}")
             case _:
-                raise FrameError(
-                    f"a {type(frame).__name__.lower()} frame may not come when a connection is {self.state.value}"
-                )
+                raise FrameError(f"a {name_of(type(frame))} frame may not come when a connection is {self.state.value}")
 
     def _greeted(self, frame: Hello, now: int) -> None:
         hello = self._hello = read_server_hello(frame)
-        self.state = State.PROVING
+        self.state = ClientState.PROVING
         if self._secret is not None:
             parts = self.identity, self.session.name, self._nonce, hello.nonce
             self._send(Prove(self.identity, proof(self._secret, CLIENT, *parts)), now)
@@ -390,7 +388,7 @@ class ClientConnection(Stream):
         self._welcomed(min(hello.frame_bytes_max, FRAME_BYTES_LIMIT), now)
         self._ping_ms = max(1, min(self.limits.idle_ms, hello.idle_ms) // 3)
         self._ping_by = now + self._ping_ms
-        self.state = State.READY
+        self.state = ClientState.READY
         roles = frozenset(role for role in welcome.roles if type(role) is str)
         self._events.append(Welcomed(hello.server, roles, is_same))
         self._events += session.reconnected(hello)
@@ -401,7 +399,7 @@ class ClientConnection(Stream):
         asked = next(iter(self.session.asked.values()), None)
         if asked is None or asked.id != number or not asked.is_sent:
             raise FrameError(f"an answer to {number}, which is not the oldest request that waits for one")  # R4
-        if asked.command.retry is Retry.CONNECTION and type(event) is Answered:
+        if asked.command.retry is RetryRule.CONNECTION and type(event) is Answered:
             self._subscribed(asked, event.result)
         del self.session.asked[number]
         self._events.append(event)
@@ -435,7 +433,7 @@ class ClientConnection(Stream):
     def _break(self, error: JournalError | None) -> None:
         self._end()
         self._ping_by = None
-        self.state = State.ENDED
+        self.state = ClientState.ENDED
         self._credit.clear()
         if isinstance(error, ProtocolError):
             self.outgoing.clear()

@@ -14,7 +14,7 @@ from journal.core.requests import types
 from journal.core.requests.parameters import Parameter
 from journal.core.requests.registry import CONTROL, GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS
 from journal.core.requests.request import Command, Role
-from journal.core.requests.types import Kind
+from journal.core.requests.types import FieldType
 from journal.net.wire.error_codes import CODES, FIELDS, INTERNAL
 from journal.net.wire.limits import DEFAULT
 from journal.net.wire.values import COLUMNS
@@ -61,7 +61,7 @@ def absent() -> str:
 
 def kinds() -> str:
     """The types of parameters."""
-    found = {kind.name: kind for kind in vars(types).values() if isinstance(kind, Kind)}
+    found = {kind.name: kind for kind in vars(types).values() if isinstance(kind, FieldType)}
     lines = ["| type | what it is |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {kind.meaning} |" for name, kind in sorted(found.items())), ""])
 

@@ -33,7 +33,7 @@ from journal.core.limits import LIST_MAX
 from journal.core.quoting import shown
 from journal.errors import FrameError, Invalid
 from journal.net.wire.limits import NAME_MAX, NESTING_MAX
-from journal.net.wire.message import COMMAND, PLACE
+from journal.net.wire.line import COMMAND, PLACE
 
 MAGIC = "journal"
 VERSION = 1
@@ -66,7 +66,7 @@ class Welcome(NamedTuple):
     proof: bytes
 
 
-class Request(NamedTuple):
+class RequestFrame(NamedTuple):
     """A command for the daemon or for one of its journals."""
 
     id: int
@@ -118,13 +118,19 @@ class Alive(NamedTuple):
     in_flight: int
 
 
-Frame = Hello | Prove | Welcome | Request | Reply | Failure | Push | Credit | Bye | Alive
+Frame = Hello | Prove | Welcome | RequestFrame | Reply | Failure | Push | Credit | Bye | Alive
 
-KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, Request, Reply, Failure, Push, Credit, Bye, Alive)
+
+def name_of(kind: type[Frame]) -> str:
+    """What a frame is called in messages."""
+    return kind.__name__.lower().removesuffix("frame")
+
+
+KINDS: tuple[type[Frame], ...] = (Hello, Prove, Welcome, RequestFrame, Reply, Failure, Push, Credit, Bye, Alive)
 """The place of a kind is its number."""
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
 REPLY = KINDS.index(Reply)
-REQUEST = KINDS.index(Request)
+REQUEST = KINDS.index(RequestFrame)
 _TYPES: tuple[list[type], ...] = (
     [str, int, int, dict],
     [str, bytes],
@@ -179,9 +185,9 @@ class Encoder:
                 check_plain(last, NESTING_MAX)
             body: bytes = self._pack((_KIND_OF[type(frame)], *frame))
         except (TypeError, ValueError, OverflowError, RecursionError, FrameError) as e:
-            raise Invalid(f"a {type(frame).__name__.lower()} cannot be sent: {shown(str(e))}") from e
+            raise Invalid(f"a {name_of(type(frame))} cannot be sent: {shown(str(e))}") from e
         if len(body) > self.bytes_max:
-            raise self._too_long(type(frame).__name__.lower(), len(body))
+            raise self._too_long(name_of(type(frame)), len(body))
         return LENGTH.pack(len(body)) + body
 
     def reply(self, number: int, result: Any) -> bytes:
@@ -302,7 +308,7 @@ def decode(body: bytes | bytearray) -> Frame:
         parameters = value[4]
         if not (_SCALARS.issuperset(map(type, parameters.values())) and _TEXTS.issuperset(map(type, parameters))):
             check_plain(parameters, NESTING_MAX)
-        request: Request = _new(Request, value[1:])
+        request: RequestFrame = _new(RequestFrame, value[1:])
         _check_request(request)
         return request
     kind = value.pop(0)
@@ -324,7 +330,7 @@ def decode(body: bytes | bytearray) -> Frame:
 
 
 def _mistyped(kind: int, fields: list[Any]) -> FrameError:
-    name, types = KINDS[kind].__name__.lower(), _TYPES[kind]
+    name, types = name_of(KINDS[kind]), _TYPES[kind]
     if len(fields) != len(types):
         return FrameError(f"a {name} frame has {len(types)} fields, not {len(fields)}")
     wrong, expected = next((f, t) for f, t in zip(fields, types, strict=True) if type(f) is not t)
@@ -334,7 +340,7 @@ def _mistyped(kind: int, fields: list[Any]) -> FrameError:
 # Numbers in range, names that are names: no later code has to check them again.
 
 
-def _check_request(frame: Request) -> None:
+def _check_request(frame: RequestFrame) -> None:
     number, command, journal, _ = frame
     if not 1 <= number <= ID_MAX:
         raise FrameError(f"a request has the id {shown(number)}: it must be from 1 to {ID_MAX}")

@@ -19,7 +19,7 @@ from journal.errors import FrameError, Invalid, VersionUnsupported
 from journal.net.wire.auth import SESSION_BYTES, check_nonce
 from journal.net.wire.frames import MAGIC, VERSION, Hello, Pack, packer
 from journal.net.wire.limits import HELLO_BYTES_MAX, Limits
-from journal.net.wire.message import PLACE, checked
+from journal.net.wire.line import PLACE, checked
 from journal.net.wire.sessions import Sessions
 from journal.net.wire.tokens import Token
 
@@ -123,10 +123,10 @@ def _number(options: Mapping[str, object], name: str, low: int) -> int:
     return value
 
 
-def _check_version(hello: Hello, who: str, we: str) -> None:
+def _check_version(hello: Hello, other: str, we: str) -> None:
     if hello.magic != MAGIC:
         raise FrameError(f"a hello of {shown(hello.magic)}: this {we} speaks {MAGIC}")
     if not hello.low <= VERSION <= hello.high:
         raise VersionUnsupported(
-            f"the {who} speaks versions {shown(hello.low)} to {shown(hello.high)}, this {we} speaks version {VERSION}"
+            f"the {other} speaks versions {shown(hello.low)} to {shown(hello.high)}, this {we} speaks version {VERSION}"
         )

@@ -1,11 +1,17 @@
 r"""
-A message as a line of text, for datagrams and for people with netcat.
+A message: sender, receiver, command; and its line of text, for datagrams and for people with netcat.
+
+    sent_from   server and service of the sender; on a connection it is the name that was registered there
+    to          server and service it is meant for: the daemon, and a journal of it; empty: the daemon itself
+    command     upper-case
+    parameters  names to values: text in a line, any msgpack value in a frame
 
     [<from_server:from_service ][[server:]service/]COMMAND[ name=value[;name="quoted;value"]…][;]
 
 A value that contains ';', begins with '"', or begins or ends with a space is written in quotes. In every value `\\ \n \r \"` stand
 for a backslash, a new line, a carriage return and a quote; no other escape exists. UTF-8. One line end may follow.
 
+M1  A message that exists is well-formed: names, places and the command match their patterns.
 N1  Total: any bytes give a Message or a LineError with the position (of a byte) and a reason, and nothing else.
 N2  `parse_line(format_line(m)) == m` for every message whose values are texts, and a message has one text.
 N3  The length is checked before a byte is looked at, the number of parameters before another one is read.
@@ -14,18 +20,73 @@ N3  The length is checked before a byte is looked at, the number of parameters b
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
 
 from journal.core.quoting import shown
+from journal.core.requests.types import NAME as NAME
+from journal.core.requests.types import PLACE as PLACE
 from journal.errors import Invalid, LineError
 from journal.net.wire.limits import DEFAULT, NAME_MAX
-from journal.net.wire.message import COMMAND, NAME, NOWHERE, PLACE, Address, Message
+
+COMMAND = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
 
 BYTES_MAX = DEFAULT.line_bytes_max
 PARAMETERS_MAX = DEFAULT.parameters_max
 _ESCAPES = {"\\": "\\", "n": "\n", "r": "\r", '"': '"'}
 _PLAIN = re.compile(r"[^;\\]*")
 _QUOTED = re.compile(r'[^"\\]*')
+
+
+class LineAddress(NamedTuple):
+    """A server and a service of it; either may be empty."""
+
+    server: str = ""
+    service: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.service}" if self.server else self.service
+
+
+NOWHERE = LineAddress()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message (M1)."""
+
+    command: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    to: LineAddress = NOWHERE
+    sent_from: LineAddress | None = None
+
+    def __post_init__(self) -> None:
+        checked(self.command, COMMAND, "command", "upper-case letters, digits and _")
+        for name in self.parameters:
+            checked(name, NAME, "parameter name", "letters, digits and _, not beginning with a digit")
+        _check_address(self.to, "to", is_whole=False)
+        if self.sent_from is not None:
+            _check_address(self.sent_from, "sent_from", is_whole=True)
+
+
+def checked(text: Any, pattern: re.Pattern[str], what: str, allowed: str) -> str:
+    """A name that matches its pattern, or the reason why it is none."""
+    if type(text) is not str or len(text) > NAME_MAX or pattern.fullmatch(text) is None:
+        raise Invalid(f"{shown(text)} is no {what}: 1 to {NAME_MAX} {allowed}")
+    return text
+
+
+def _check_address(address: Any, what: str, *, is_whole: bool) -> None:
+    if type(address) is not LineAddress:
+        raise Invalid(f"{what} is {shown(address)}: it must be an Address")
+    if address.server and not address.service:
+        raise Invalid(f"{what} has the server {shown(address.server)} and no service: give both")
+    if is_whole and not (address.server and address.service):
+        raise Invalid(f"{what} is {shown(str(address))}: a sender has a server and a service")
+    for part in address:
+        if part or is_whole:
+            checked(part, PLACE, f"{what} server or service", "letters, digits, _ . and -")
 
 
 def parse_line(raw: bytes, *, bytes_max: int = BYTES_MAX, parameters_max: int = PARAMETERS_MAX) -> Message:
@@ -101,16 +162,16 @@ class _Reading:
             self.pairs(parameters)
         return Message(command, parameters, to, sent_from)
 
-    def sender(self) -> Address:
+    def sender(self) -> LineAddress:
         self.at = 1
         server = self.word(PLACE, "the sender's server")
         self.expect(":", "':' and the sender's service")
         service = self.word(PLACE, "the sender's service")
         self.expect(" ", "a space after the sender")
         self.skip_spaces()
-        return Address(server, service)
+        return LineAddress(server, service)
 
-    def target(self) -> Address:
+    def target(self) -> LineAddress:
         """What stands in front of '/', if there is one before the first space."""
         head = self.text[self.at :].partition(" ")[0]
         if "/" not in head:
@@ -121,7 +182,7 @@ class _Reading:
             self.at += 1
             server, service = first, self.word(PLACE, "a service")
         self.expect("/", "'/' after the service")
-        return Address(server, service)
+        return LineAddress(server, service)
 
     def pairs(self, parameters: dict[str, str]) -> None:
         while self.at < len(self.text):

@@ -12,8 +12,7 @@ from journal.core.limits import TEXT_BYTES_MAX
 from journal.core.requests.request import Command
 from journal.errors import Invalid, JournalError, LineError, UnknownCommand
 from journal.net.wire.error_codes import to_wire
-from journal.net.wire.line import format_line
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import LineAddress, Message, format_line
 
 SERVICE = "journal"
 """The daemon's name as a service."""
@@ -75,7 +74,7 @@ def quitting_line(server: str) -> bytes:
 
 
 def _line(server: str, command: str, parameters: dict[str, Any]) -> bytes:
-    message = Message(command, parameters, sent_from=Address(server, SERVICE))
+    message = Message(command, parameters, sent_from=LineAddress(server, SERVICE))
     try:
         return format_line(message, bytes_max=4 * TEXT_BYTES_MAX) + b"\n"
     except JournalError as e:

@@ -23,7 +23,7 @@ from journal.net.wire.sessions import Session
 from journal.net.wire.subscriptions import Subscriptions
 
 
-class State(Enum):
+class ServerState(Enum):
     """Where a connection is."""
 
     NEW = "new"
@@ -40,7 +40,7 @@ class Answering(Stream):
 
     def __init__(self, daemon: Daemon, limits: Limits, now: int) -> None:
         super().__init__(limits, now, daemon.pack)
-        self.state = State.NEW
+        self.state = ServerState.NEW
         self._daemon = daemon
         self._session: Session[Any] | None = None
         self._order: deque[int] = deque()
@@ -139,7 +139,7 @@ class Answering(Stream):
                     self._events.append(Credited(subscription, credit))
         if not order:
             self._alive_by = None
-            if self.state is State.LEAVING:
+            if self.state is ServerState.LEAVING:
                 self._depart(now)
         return self
 
@@ -155,7 +155,7 @@ class Answering(Stream):
 
     def credit(self, subscription: int) -> int:
         """How many items may be pushed now; 0 while too much waits to be sent."""
-        if self.state is not State.READY or self.is_full:
+        if self.state is not ServerState.READY or self.is_full:
             return 0
         return self._subscriptions.credit(subscription)
 
@@ -169,7 +169,7 @@ class Answering(Stream):
 
     def push_last(self, subscription: int, item: Any, now: int) -> None:
         """The item that ends a subscription: it costs no credit, and comes after the reply that names the subscription."""
-        if self.state is not State.READY:
+        if self.state is not ServerState.READY:
             self._subscriptions.close(subscription)
         elif self._subscriptions.is_opening and self._subscriptions.end(subscription, item):
             return  # `_answered` sends it
@@ -181,15 +181,15 @@ class Answering(Stream):
 
     def stop(self, now: int) -> list[Event]:
         """The daemon stops: nothing new is taken, what is in flight is answered, within `stop_ms`."""
-        if self.state in (State.READY, State.LINES):
+        if self.state in (ServerState.READY, ServerState.LINES):
             self._leave(now)
-        elif not self.is_ended and self.state is not State.LEAVING:
-            self._break(Stopping("the daemon stops: connect again"), now)
+        elif not self.is_ended and self.state is not ServerState.LEAVING:
+            self.break_off(Stopping("the daemon stops: connect again"), now)
         return self.more(now)
 
     def _leave(self, now: int, *, has_said_bye: bool = False) -> None:
         """Answer what was asked for, and end."""
-        self.state = State.LEAVING
+        self.state = ServerState.LEAVING
         self._has_said_bye = has_said_bye
         self._stop_by = now + self.limits.stop_ms
         if not self._order:
@@ -204,19 +204,19 @@ class Answering(Stream):
             self._daemon.sessions.leave(self._session, self)
         self._close(None, now)
 
-    def _break(self, error: JournalError, now: int) -> None:
+    def break_off(self, error: JournalError, now: int) -> None:
         """End with an error (D4)."""
         if self.is_ended:
             return
         if self._is_lines:
             self._write(failure_line(self._daemon.server, "", error), now)
-        elif self.state is not State.NEW:
+        elif self.state is not ServerState.NEW:
             self._send(Failure(0, *to_wire(error)), now)
         self._close(error, now)
 
     def _close(self, error: JournalError | None, now: int) -> None:
         self._end()
-        self.state = State.ENDED
+        self.state = ServerState.ENDED
         self._order.clear()
         self._alive_by = None
         self._ready.clear()

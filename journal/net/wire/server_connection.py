@@ -21,7 +21,7 @@ from typing import Any
 from journal.core.quoting import shown
 from journal.core.requests.control import ANSWERED_HERE
 from journal.core.requests.registry import COMMANDS, answer_here, command_named
-from journal.core.requests.request import ANYBODY, Command, Retry, Role
+from journal.core.requests.request import ANY_CONNECTION, Command, RetryRule, Role
 from journal.errors import (
     AccessDenied,
     ConnectionLost,
@@ -34,12 +34,12 @@ from journal.errors import (
 )
 from journal.net.wire.auth import CLIENT, DAEMON, EVERYTHING, NOTHING, Grant, check_nonce, is_proof, proof
 from journal.net.wire.events import Credited, Event, Opened, Requested, Superseded
-from journal.net.wire.frames import Alive, Bye, Credit, Frame, Hello, Prove, Request, Welcome, decode
+from journal.net.wire.frames import Alive, Bye, Credit, Frame, Hello, Prove, RequestFrame, Welcome, decode, name_of
 from journal.net.wire.handshake import ClientHello, Daemon, read_client_hello, server_hello
 from journal.net.wire.limits import DEFAULT, Limits
 from journal.net.wire.line import parse_line
 from journal.net.wire.line_stream import SERVICE, LineBuffer, failure_line
-from journal.net.wire.replies import Answering, State
+from journal.net.wire.replies import Answering, ServerState
 from journal.net.wire.sessions import Standing
 
 LINE_ERRORS_MAX = 8
@@ -102,9 +102,9 @@ class ServerConnection(Answering):
             self._close(None, now)
             return self.more(now)
         self._heard(now)
-        if self.state is State.READY and self._decoder.is_whole(data) and not self._is_blocked:
+        if self.state is ServerState.READY and self._decoder.is_whole(data) and not self._is_blocked:
             return self._receive_one(data, now)
-        if self.state is State.NEW:
+        if self.state is ServerState.NEW:
             self._begin(data[0], now)
         try:
             if self._is_lines:
@@ -112,19 +112,19 @@ class ServerConnection(Answering):
             else:
                 self._decoder.feed(data)
         except FrameError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         return self.more(now)
 
     def _receive_one(self, data: bytes, now: int) -> list[Event]:
         """The usual case: one frame, and nothing before it or behind it. What `more` does, without its loop."""
         try:
             frame = decode(data[4:])
-            if type(frame) is Request:
+            if type(frame) is RequestFrame:
                 self._ask(frame, now)
             else:
                 self._take_frame(frame, now)
         except JournalError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         self._taken += 1
         self._frame_by = None
         events, self._events = self._events, []
@@ -132,8 +132,8 @@ class ServerConnection(Answering):
 
     def _begin(self, first: int, now: int) -> None:
         """Frames or lines: a frame begins with a length below 2**24, a line with a letter or '<'."""
-        self.state = State.HELLO if first == 0 else State.LINES
-        if self.state is State.LINES:
+        self.state = ServerState.HELLO if first == 0 else ServerState.LINES
+        if self.state is ServerState.LINES:
             self._is_lines = True
             self.grant = self._vouched or NOTHING
             self._hello_by, self._heard_by = None, now + self.limits.idle_ms
@@ -150,7 +150,7 @@ class ServerConnection(Answering):
             while not self.is_ended and not self._is_blocked and self._take(now):
                 self._taken += 1
         except JournalError as e:
-            self._break(e, now)
+            self.break_off(e, now)
         self._is_stalled = not self.is_ended and self._is_blocked
         if not self.is_ended:
             is_cut = self._lines.has_part if self._is_lines else self._decoder.has_part
@@ -181,7 +181,7 @@ class ServerConnection(Answering):
         if error is None and self._stop_by is not None and self._stop_by <= now:
             error = Stopping(f"the daemon stops, and {self.in_flight} requests were not finished in time")
         if error is not None:
-            self._break(error, now)
+            self.break_off(error, now)
         elif self._alive_by is not None and self._alive_by <= now:
             self._alive_by = now + self.limits.idle_ms // 3
             self._send(Alive(self.in_flight), now)  # D5
@@ -196,32 +196,30 @@ class ServerConnection(Answering):
     # -- handshake ----------------------------------------------------------------------------------------------------
 
     def _take_frame(self, frame: Frame, now: int) -> None:
-        if type(frame) is Request and self.state is State.READY:
+        if type(frame) is RequestFrame and self.state is ServerState.READY:
             self._ask(frame, now)  # the usual case, without a look at all others
             return
         match self.state, frame:
-            case State.HELLO, Hello():
+            case ServerState.HELLO, Hello():
                 self._greet(frame, now)
-            case State.PROVING, Prove(identity, given):
+            case ServerState.PROVING, Prove(identity, given):
                 self._prove(identity, given, now)
-            case State.LEAVING, Request():
+            case ServerState.LEAVING, RequestFrame():
                 self._ask(frame, now)
-            case ((State.READY | State.LEAVING), Credit(subscription, number)):
+            case ((ServerState.READY | ServerState.LEAVING), Credit(subscription, number)):
                 if self._subscriptions.add(subscription, number) and (credit := self.credit(subscription)):
                     self._events.append(Credited(subscription, credit))
-            case State.READY, Bye():
+            case ServerState.READY, Bye():
                 self._leave(now, has_said_bye=True)
-            case State.LEAVING, Bye():
+            case ServerState.LEAVING, Bye():
                 pass  # both sides leave
             case _:
-                raise FrameError(
-                    f"a {type(frame).__name__.lower()} frame may not come when a connection is {self.state.value}"
-                )
+                raise FrameError(f"a {name_of(type(frame))} frame may not come when a connection is {self.state.value}")
 
     def _greet(self, hello: Hello, now: int) -> None:
         self._hello = read_client_hello(hello)
         self._send(server_hello(self._daemon, self._nonce, self.limits, needs_proof=self._vouched is None), now)
-        self.state = State.PROVING
+        self.state = ServerState.PROVING
         if self._vouched is not None and not self._hello.proves:
             self._welcome(self._vouched, b"", now)
 
@@ -238,17 +236,17 @@ class ServerConnection(Answering):
         sessions = self._daemon.sessions
         self._session, before = sessions.attach(grant.identity, self._hello.session, self, now)
         if before is not None and before is not self:
-            before._break(ConnectionLost("the client has connected anew"), now)
+            before.break_off(ConnectionLost("the client has connected anew"), now)
             self._events.append(Superseded(before))
         self.grant = grant
         self._send(Welcome(grant.identity, sorted(grant.roles), own), now)
         self._welcomed(self.limits.frame_bytes_max, now)
-        self.state = State.READY
+        self.state = ServerState.READY
         self._events.append(Opened(grant))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, request: Request, now: int) -> None:
+    def _ask(self, request: RequestFrame, now: int) -> None:
         number = request.id
         if number <= self._last_id:
             raise FrameError(
@@ -258,14 +256,14 @@ class ServerConnection(Answering):
         self._expect(number, command, now)
         session = self._session
         assert session is not None
-        if self.state is State.LEAVING and not session.has_seen(number):
+        if self.state is ServerState.LEAVING and not session.has_seen(number):
             self.fail(number, Stopping("the daemon takes nothing new: connect again"), now)
             return
-        standing = session.begin(number, Retry.ALWAYS if command is None else command.retry)
+        standing = session.begin(number, RetryRule.ALWAYS if command is None else command.retry)
         if standing is not Standing.NEW:
             self._ask_again(request, standing, now)
             return
-        if self.state is State.LEAVING:  # it may have been done when it came first, so it is no refusal
+        if self.state is ServerState.LEAVING:  # it may have been done when it came first, so it is no refusal
             text = f"the daemon stops, and does not do {shown(request.command)} again: whether it was done before is unknown"
             self.fail(number, ConnectionLost(text), now)
             return
@@ -276,7 +274,7 @@ class ServerConnection(Answering):
         except JournalError as e:
             self.fail(number, e, now)
 
-    def _ask_again(self, request: Request, standing: Standing, now: int) -> None:
+    def _ask_again(self, request: RequestFrame, standing: Standing, now: int) -> None:
         """A request that came before, on an earlier connection of the session."""
         number = request.id
         assert self._session is not None
@@ -297,7 +295,7 @@ class ServerConnection(Answering):
 
     def _admit(self, number: int, row: Command, journal: str, parameters: dict[str, Any], now: int) -> None:
         """Answer a request here, or hand it out; or raise why not."""
-        if self._is_lines and row.roles is not ANYBODY and self._vouched is None:
+        if self._is_lines and row.roles is not ANY_CONNECTION and self._vouched is None:
             raise AccessDenied(f"{row.name} needs an identity, which cannot be proved in lines: use frames")
         if self.grant is not EVERYTHING:
             self.grant.check(row, journal, parameters)
@@ -327,7 +325,7 @@ class ServerConnection(Answering):
         name = ""
         self._expect(number, None, now)
         try:
-            if self.state is State.LEAVING:
+            if self.state is ServerState.LEAVING:
                 raise Stopping("the daemon takes nothing new: connect again")
             message = parse_line(raw, bytes_max=self.limits.line_bytes_max, parameters_max=self.limits.parameters_max)
             name = message.command

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Generic, TypeVar
 
-from journal.core.requests.request import Retry
+from journal.core.requests.request import RetryRule
 from journal.errors import Busy
 
 H = TypeVar("H")
@@ -32,8 +32,8 @@ SESSIONS_MAX = 4096
 LINGER_MS = 120_000
 """How long the answers of a session without a connection are kept."""
 
-_KEPT = frozenset({Retry.KEY, Retry.TOKEN, Retry.REQUEST})
-_REPEATABLE = frozenset({Retry.ALWAYS, Retry.KEY, Retry.TOKEN})
+_KEPT = frozenset({RetryRule.KEY, RetryRule.TOKEN, RetryRule.REQUEST})
+_REPEATABLE = frozenset({RetryRule.ALWAYS, RetryRule.KEY, RetryRule.TOKEN})
 
 
 class Standing(Enum):
@@ -47,7 +47,7 @@ class Standing(Enum):
     """It came before, must not be done twice, and its answer is gone."""
 
 
-class Kept:
+class KeptAnswers:
     """The answers of all sessions together."""
 
     __slots__ = ("_make_room", "bytes", "bytes_max")
@@ -69,7 +69,7 @@ class Kept:
 class Session(Generic[H]):
     """What one client has asked for. `H` is the connection that it has now."""
 
-    def __init__(self, key: tuple[str, bytes], kept: Kept, *, answers_max: int, answers_bytes_max: int) -> None:
+    def __init__(self, key: tuple[str, bytes], kept: KeptAnswers, *, answers_max: int, answers_bytes_max: int) -> None:
         self.key = key
         self.kept = kept
         self.holder: H | None = None
@@ -85,7 +85,7 @@ class Session(Generic[H]):
         """Whether a request came before, whatever became of it."""
         return number <= self._highest
 
-    def begin(self, number: int, retry: Retry) -> Standing:
+    def begin(self, number: int, retry: RetryRule) -> Standing:
         """A request came (S1)."""
         if number > self._highest:
             self._highest = number
@@ -163,7 +163,7 @@ class Sessions(Generic[H]):
         kept_bytes_max: int = KEPT_BYTES_MAX,
         linger_ms: int = LINGER_MS,
     ) -> None:
-        self.kept = Kept(kept_bytes_max, self._forget_oldest)
+        self.kept = KeptAnswers(kept_bytes_max, self._forget_oldest)
         self._sessions_max = sessions_max
         self.answers_max = answers_max
         self._answers_bytes_max = answers_bytes_max

@@ -22,7 +22,7 @@ from journal.core.quoting import shown
 from journal.core.requests.request import Role
 from journal.errors import Invalid
 from journal.net.wire.auth import SECRET_BYTES_MAX, SECRET_BYTES_MIN, Grant
-from journal.net.wire.message import PLACE
+from journal.net.wire.line import PLACE
 
 BYTES_MAX = 1 << 20
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!:@/-]+", re.ASCII)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from journal.core.entry.keys import PRIMARY_BYTES, UserKey
-from journal.core.entry.rows import pack_data, unpack_data
+from journal.core.entry.rows import BuriedRow, Row, place, unpack_data
 from journal.core.forecast.forecast import Forecast, Load
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event, More, Where
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
 
 
-class LeaseRow(NamedTuple):
+class LentRow(NamedTuple):
     """A lease as it is handed over."""
 
     key: UserKey
@@ -65,7 +65,7 @@ class LeaseRow(NamedTuple):
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "result": ("outcome", "cursor", "version", "process_date", "priority"),
-    "lease": LeaseRow._fields,
+    "lease": LentRow._fields,
     "entry": (
         "key", "data", "priority", "process_date", "insertion_date", "expiration", "status", "timeouts", "owner", "version",
         "start_date",
@@ -129,11 +129,6 @@ def result_from(value: Any) -> PutResult | JournalError:
     return PutResult(outcome, cursor_from(cursor), *rest)
 
 
-def deleted_to(deleted: bool | JournalError) -> Any:
-    """Whether there was an entry to delete, or why it was not deleted."""
-    return error_to(deleted) if isinstance(deleted, JournalError) else deleted
-
-
 def deleted_from(value: Any) -> bool | JournalError:
     """Whether there was an entry to delete, or why it was not deleted."""
     return value if type(value) is bool else error_from(value)
@@ -152,16 +147,27 @@ def error_from(value: Any) -> JournalError:
     raise FrameError(f"{shown(value)} is no error: it has code, message and fields")
 
 
-def lease_from(value: Any) -> LeaseRow:
-    """A lease from the wire; to the wire it is `list(row)`."""
-    return _new(LeaseRow, _columns("lease", value))
+def lease_from(value: Any) -> LentRow:
+    """A lease from the wire."""
+    return _new(LentRow, _columns("lease", value))
 
 
-def entry_to(entry: Entry) -> list[Any]:
-    """An entry on the wire."""
+def lease_to(held: Any, data: bytes, insertion: int) -> list[Any]:
+    """A lease on the wire, of what a claim takes (journal.engine.work.claim.Taken)."""
+    priority, process_date = place(held.primary)
+    owner = held.owner
     return [
-        entry.key, pack_data(entry.data), entry.priority, entry.process_date, entry.insertion_date, entry.expiration,
-        entry.status, entry.timeouts, entry.owner, entry.version, entry.start_date,
+        held.key, data, priority, process_date, held.deadline, held.token, held.timeouts, held.version, held.consumer,
+        held.start, owner.decode() if owner else None, insertion, held.expiration,
+    ]  # fmt: skip
+
+
+def entry_to(row: Row, status: str = "W", start: int = 0) -> list[Any]:
+    """An entry on the wire, as journal.core.values.entry_of makes one."""
+    priority, process_date = place(row.primary)
+    return [
+        row.key, row.data, priority, process_date, row.insertion, row.expiration, status, row.timeouts,
+        row.owner.decode() or None, row.version, start,
     ]  # fmt: skip
 
 
@@ -169,12 +175,6 @@ def entry_from(value: Any) -> Entry:
     """An entry from the wire."""
     key, data, *rest = _columns("entry", value)
     return _reading("entry", lambda: Entry(key, unpack_data(data), *rest))
-
-
-def page_to(page: Page) -> dict[str, Any]:
-    """Some entries on the wire, with the place where to go on."""
-    after = None if page.after is None else bytes.fromhex(page.after)
-    return {"entries": [entry_to(entry) for entry in page.entries], "after": after}
 
 
 def page_from(value: Any) -> Page:
@@ -187,9 +187,9 @@ def page_from(value: Any) -> Page:
     raise FrameError(f"{shown(value)} is no page: it has entries and after")
 
 
-def buried_to(buried: Buried) -> list[Any]:
+def buried_to(buried: BuriedRow) -> list[Any]:
     """A buried entry on the wire."""
-    return [entry_to(buried.entry), buried.reason, buried.date]
+    return [entry_to(buried.row, "B"), buried.reason, buried.date]
 
 
 def buried_from(value: Any) -> Buried:
@@ -323,9 +323,6 @@ def block_from(value: Any) -> Block:
     return Block([keys[at : at + PRIMARY_BYTES] for at in range(0, len(keys), PRIMARY_BYTES)], values, held)
 
 
-# -- replies ----------------------------------------------------------------------------------------------------------
-
-
 def group_to(results: Sequence[Any]) -> list[Any]:
     """What the items of a group came to: results, errors, and what is on the wire as it is."""
     return [
@@ -336,28 +333,3 @@ def group_to(results: Sequence[Any]) -> list[Any]:
         else each
         for each in results
     ]
-
-
-def _as_is(value: Any) -> Any:
-    return value
-
-
-ENCODERS: dict[str, Callable[[Any], Any]] = {
-    "null": _as_is,
-    "int": _as_is,
-    "bool": _as_is,
-    "map": _as_is,
-    "cursor": cursor_to,
-    "result": result_to,
-    "[result or error]": group_to,
-    "[bool or error]": group_to,
-    "[result, error or null]": group_to,
-    "{deadline, version}": lambda extended: {"deadline": extended[0], "version": extended[1]},
-    "{load}": lambda load: {"load": load},
-    "loaded": loaded_to,
-    "forecast": forecast_to,
-    "generation": generation_to,
-    "[generation]": lambda generations: [generation_to(each) for each in generations],
-    "compacted": list,
-}
-"""By the text of a request's reply: its value on the wire."""

@@ -11,7 +11,7 @@ import pytest
 
 import journal
 from journal import Delete, Move, Put
-from journal.engine.work import move_delete
+from journal.engine.work import group
 from journal.testing import ManualClock
 from tests.engine.helpers import Failing, collide
 
@@ -189,7 +189,7 @@ def test_groups_have_limits(pages: journal.Journal, monkeypatch: pytest.MonkeyPa
         with pytest.raises(journal.Invalid, match="up to 3"):
             call()
     monkeypatch.setattr("journal.api.journal.GROUP_MAX", 10)
-    monkeypatch.setattr(move_delete, "GROUP_BYTES_MAX", 900)
+    monkeypatch.setattr(group, "GROUP_BYTES_MAX", 900)
     with pytest.raises(journal.Invalid, match="900 bytes"):
         pages.move_many([Move(f"k{n}", priority=1) for n in range(4)])
     assert everything(pages) == before

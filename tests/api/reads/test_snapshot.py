@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 
 import journal
 from journal.core.entry.rows import decode_entry, decode_lease, unpack_data
-from journal.engine.snapshots.snapshot import SnapshotPart
+from journal.engine.snapshots.snapshot import EngineSnapshotPart
 from journal.testing import ManualClock
 
 
-def rows_of(parts: Iterable[SnapshotPart]) -> list[tuple[bytes, bytes]]:
+def rows_of(parts: Iterable[EngineSnapshotPart]) -> list[tuple[bytes, bytes]]:
     return [row for part in parts for block in part.read() for row in zip(block.primaries, block.values, strict=True)]
 
 
-def shown(parts: Iterable[SnapshotPart]) -> dict[Any, Any]:
+def shown(parts: Iterable[EngineSnapshotPart]) -> dict[Any, Any]:
     """Keys and data, in the order in which they come."""
     entries = [decode_entry(*row) for row in rows_of(parts)]
     assert len({entry.key for entry in entries}) == len(entries)
     return {entry.key: unpack_data(entry.data) for entry in entries}
 
 
-def leases_of(parts: Iterable[SnapshotPart]) -> dict[Any, Any]:
+def leases_of(parts: Iterable[EngineSnapshotPart]) -> dict[Any, Any]:
     return {
         decode_entry(block.primaries[at], block.values[at]).key: decode_lease(block.primaries[at], value)
         for part in parts

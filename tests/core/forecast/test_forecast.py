@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.core.entry.keys import primary_key
-from journal.core.forecast.forecast import STEPS_MAX, Forecast, Tally, forecast
+from journal.core.forecast.forecast import STEPS_MAX, Forecast, ForecastTally, forecast
 from journal.core.forecast.text import duration_text, render
 from journal.core.limits import DATE_MAX
 from journal.core.times import duration_ms
@@ -66,7 +66,7 @@ KEYS_OF = st.lists(
 @given(KEYS_OF, st.integers(1, 41))
 def test_places_in_order_are_counted_like_single_entries(rows: list[tuple[int, int, bytes, bool]], size: int) -> None:
     """Whatever they are, and however many are given at a time."""
-    tally, counted = (Tally(NOW, step="1m", horizon="3m") for _ in range(2))
+    tally, counted = (ForecastTally(NOW, step="1m", horizon="3m") for _ in range(2))
     places = sorted(primary_key(*row[:2], 1, row[2]) for row in rows)
     busy = {primary_key(*row[:2], 1, row[2]) for row in rows if row[3]}
     for priority, date, _, is_busy in rows:
@@ -89,7 +89,7 @@ def test_by_priority_and_by_status() -> None:
 
 def test_counts_may_come_in_sums() -> None:
     """Somebody who has counted already says so once; nothing is nothing."""
-    tally = Tally(NOW, step="1m", horizon="2m")
+    tally = ForecastTally(NOW, step="1m", horizon="2m")
     tally.add(NOW + 1, 100, "W", 1000)
     tally.add(NOW + 1, 100, "W")
     tally.add(NOW + 1, 50, "W", 0)
@@ -98,7 +98,7 @@ def test_counts_may_come_in_sums() -> None:
 
 def test_a_forecast_stays_as_it_was() -> None:
     """What is counted afterwards is in the next one only."""
-    tally = Tally(NOW)
+    tally = ForecastTally(NOW)
     first = tally.forecast()
     tally.add(NOW + 1, 100, "W")
     assert (first.total, tally.forecast().total) == (0, 1)

@@ -23,8 +23,8 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
     text, raw = (b"tk", True), (b"bk", True)
     touched = (b"tk", False)
     known: dict[type[fx.Effect], tuple[fx.Effect, list[tuple[bytes, bool]]]] = {
-        fx.Put: (fx.Put(PRIMARY, entry("k")), [text]),
-        fx.Puts: (fx.Puts([PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
+        fx.PutEffect: (fx.PutEffect(PRIMARY, entry("k")), [text]),
+        fx.PutsEffect: (fx.PutsEffect([PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
         fx.Replace: (fx.Replace(PRIMARY, PRIMARY, entry("k")), [text]),
         fx.Queue: (fx.Queue(PRIMARY[PLACE_BYTES:], PRIMARY[:PLACE_BYTES] + entry("k")), [text]),
         fx.Claim: (fx.Claim("c", 1, 2, 3, [PRIMARY, "k", 1, 0, PRIMARY, b"k", 1, 0]), [touched, (b"bk", False)]),
@@ -33,19 +33,22 @@ def test_every_effect_says_what_it_is_a_change_of() -> None:
         fx.Release: (fx.Release(PRIMARY, 1, PRIMARY, entry("k")), [text]),
         fx.Timeout: (fx.Timeout(PRIMARY, "k", 1, 2, 3), [touched]),
         fx.Bury: (fx.Bury(PRIMARY, 1, b"", b"", "k", 1, "buried", None, None), [text, (b"fburied", True)]),
-        fx.Retry: (fx.Retry(b"", PRIMARY, entry("k")), [text]),
-        fx.Delete: (fx.Delete(PRIMARY, "k"), [text]),
+        fx.RetryEffect: (fx.RetryEffect(b"", PRIMARY, entry("k")), [text]),
+        fx.DeleteEffect: (fx.DeleteEffect(PRIMARY, "k"), [text]),
         fx.Expire: (fx.Expire([PRIMARY, "k", PRIMARY, b"k"]), [text, raw]),
         fx.Lower: (fx.Lower("k"), [(b"fk", True)]),
         fx.Unbury: (fx.Unbury(b"", "k"), [touched]),
-        fx.Group: (fx.Group([fx.to_list(fx.Delete(PRIMARY, "k")), fx.to_list(fx.Unbury(b"", "k"))]), [text, touched]),
+        fx.Group: (
+            fx.Group([fx.to_list(fx.DeleteEffect(PRIMARY, "k")), fx.to_list(fx.Unbury(b"", "k"))]),
+            [text, touched],
+        ),
         fx.Carry: (fx.Carry([PRIMARY, entry("k")], [], [], []), []),
         fx.Raise: (fx.Raise("k", "message", 1), [(b"fk", True)]),
         fx.Skip: (fx.Skip(3), []),
         fx.Clear: (fx.Clear([PRIMARY, "k", PRIMARY, b"k"], [b"n"], ["k"]), [text, raw, (b"fk", True)]),
-        fx.Load: (fx.Load("n", 1, [PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
-        fx.LoadGroup: (fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(PRIMARY, "k"))]), [text]),
-        fx.Step: (fx.Step(-3_600_000, 9, 12), []),
+        fx.LoadEffect: (fx.LoadEffect("n", 1, [PRIMARY, entry("k"), PRIMARY, entry(b"k")]), [text, raw]),
+        fx.LoadGroup: (fx.LoadGroup("n", 1, [fx.to_list(fx.DeleteEffect(PRIMARY, "k"))]), [text]),
+        fx.StepEffect: (fx.StepEffect(-3_600_000, 9, 12), []),
     }
     assert known.keys() == fx.VERBS.keys()
     for effect, marks in known.values():

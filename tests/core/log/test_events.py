@@ -59,7 +59,7 @@ def assert_unwritten(found: Event) -> None:
 
 def test_a_put_is_an_insert_with_its_data() -> None:
     """A new entry comes with every column of its row."""
-    found = event(fx.Put(*pair(NEW)))
+    found = event(fx.PutEffect(*pair(NEW)))
     assert (found.op, found.verb, found.token) == ("insert", "put", None)
     assert_written(found)
     assert (found.old, found.has_old) == (None, False)
@@ -67,7 +67,7 @@ def test_a_put_is_an_insert_with_its_data() -> None:
 
 def test_a_group_of_puts_is_an_event_for_each_offset() -> None:
     """The i-th entry of the record has the i-th offset."""
-    found = events(fx.Puts([*pair(row()), *pair(NEW)]))
+    found = events(fx.PutsEffect([*pair(row()), *pair(NEW)]))
     assert [(e.cursor, e.op, e.verb, e.key) for e in found] == [
         (Cursor(3, 5), "insert", "put", "a"),
         (Cursor(3, 6), "insert", "put", "b"),
@@ -81,7 +81,7 @@ def test_a_group_of_puts_is_an_event_for_each_offset() -> None:
         (fx.Replace(OLD, *pair(NEW)), "update", "replace", None),
         (fx.Queue(SLOT, encode_successor(NEW)), "update", "queue", None),
         (fx.Release(OLD, 7, *pair(NEW)), "update", "release", 7),
-        (fx.Retry(NAME, *pair(NEW)), "insert", "retry", None),
+        (fx.RetryEffect(NAME, *pair(NEW)), "insert", "retry", None),
         (fx.Done([OLD, "b", 7, *pair(NEW)]), "update", "done", 7),
     ],
     ids=["replace", "queue", "release", "retry", "done with a successor"],
@@ -119,7 +119,7 @@ def test_done_is_a_delete_for_each_lease() -> None:
     [
         (fx.Extend(OLD, "a", 7, NOW + 60, 2), ("update", "extend", "a", 7, NOW + 60, 2, None)),
         (fx.Timeout(OLD, b"a", 7, 3, 1), ("update", "timeout", b"a", 7, None, 3, 1)),
-        (fx.Delete(OLD, "a"), ("delete", "delete", "a", None, None, None, None)),
+        (fx.DeleteEffect(OLD, "a"), ("delete", "delete", "a", None, None, None, None)),
         (fx.Unbury(NAME, "a"), ("command", "unbury", "a", None, None, None, None)),
         (fx.Lower("timeouts"), ("command", "lower", None, None, None, None, None)),
         (fx.Raise("feed", "look", 9), ("command", "raise", None, None, None, None, None)),
@@ -167,7 +167,7 @@ def test_a_buried_entry_with_a_successor_is_an_update() -> None:
 
 def test_a_group_is_an_event_for_each_part() -> None:
     """Each part has the op and the verb of its own."""
-    parts = [fx.Put(*pair(NEW)), fx.Replace(OLD, *pair(NEW)), fx.Delete(OLD, "a"), fx.Expire([OLD, "a"])]
+    parts = [fx.PutEffect(*pair(NEW)), fx.Replace(OLD, *pair(NEW)), fx.DeleteEffect(OLD, "a"), fx.Expire([OLD, "a"])]
     found = events(fx.Group([fx.to_list(part) for part in parts]))
     assert [(e.cursor.offset, e.op, e.verb) for e in found] == [
         (5, "insert", "put"),
@@ -187,25 +187,25 @@ def test_a_copied_successor_is_an_update() -> None:
 
 def test_an_event_shows_its_fields() -> None:
     """As a map of all of them, and as a text of those that it has."""
-    found = event(fx.Delete(OLD, "a"))
+    found = event(fx.DeleteEffect(OLD, "a"))
     shown = found._asdict()
     assert (shown["op"], shown["key"], shown["cursor"], shown["data"]) == ("delete", "a", Cursor(3, 5), None)
     assert "op='delete'" in repr(found)
     assert "owner" not in repr(found)
-    assert found == event(fx.Delete(OLD, "a"))
+    assert found == event(fx.DeleteEffect(OLD, "a"))
 
 
 def test_every_verb_has_events() -> None:
     """A verb that the log knows and events do not would stop every follower."""
     samples: list[fx.Effect] = [
-        fx.Put(*pair(NEW)), fx.Puts([*pair(NEW)]), fx.Replace(OLD, *pair(NEW)), fx.Queue(SLOT, encode_successor(NEW)),
+        fx.PutEffect(*pair(NEW)), fx.PutsEffect([*pair(NEW)]), fx.Replace(OLD, *pair(NEW)), fx.Queue(SLOT, encode_successor(NEW)),
         fx.Claim("w", 1, 2, 3, [OLD, "a", 1, 0]), fx.Done([OLD, "a", 3, None, None]), fx.Extend(OLD, "a", 3, 9, 2),
         fx.Release(OLD, 3, *pair(NEW)), fx.Timeout(OLD, "a", 3, 2, 1),
-        fx.Bury(OLD, 3, NAME, BURIED, "a", 9, None, None, None), fx.Retry(NAME, *pair(NEW)), fx.Delete(OLD, "a"),
-        fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.Delete(OLD, "a"))]),
+        fx.Bury(OLD, 3, NAME, BURIED, "a", 9, None, None, None), fx.RetryEffect(NAME, *pair(NEW)), fx.DeleteEffect(OLD, "a"),
+        fx.Expire([OLD, "a"]), fx.Lower("timeouts"), fx.Unbury(NAME, "a"), fx.Group([fx.to_list(fx.DeleteEffect(OLD, "a"))]),
         fx.Carry([*pair(NEW)], [], [], []), fx.Raise("feed", "look", 9), fx.Clear([OLD, "a"], [], []),
-        fx.Load("n", 1, [*pair(NEW)]), fx.LoadGroup("n", 1, [fx.to_list(fx.Delete(OLD, "a"))]), fx.LoadGroup("n", 1, []),
-        fx.Step(3_600_000, 9, 9),
+        fx.LoadEffect("n", 1, [*pair(NEW)]), fx.LoadGroup("n", 1, [fx.to_list(fx.DeleteEffect(OLD, "a"))]), fx.LoadGroup("n", 1, []),
+        fx.StepEffect(3_600_000, 9, 9),
     ]  # fmt: skip
     assert {type(sample) for sample in samples} == set(fx.VERBS) - {fx.Skip}
     for sample in samples:
@@ -229,7 +229,7 @@ def test_a_record_whose_changes_do_not_fit_its_offsets_is_damage() -> None:
     """Else each later event would have another's cursor."""
     record = Record(5, DATE, CHECKED | 1, b"pages", b"", 0)
     with pytest.raises(LogDamaged, match="1 changes and takes 2 offsets"):
-        events_of(record, Payload(1, 2, fx.Delete(OLD, "a")), 1)
+        events_of(record, Payload(1, 2, fx.DeleteEffect(OLD, "a")), 1)
     with pytest.raises(LogDamaged, match="more than one"):
         events(fx.Group([fx.to_list(fx.Expire([OLD, "a", OLD, "b"]))]))
 
@@ -238,16 +238,16 @@ def test_a_row_that_rotted_is_named() -> None:
     """A record may be whole and hold a row that is not."""
     primary, value = pair(NEW)
     with pytest.raises(StoreDamaged, match="checksum"):
-        events(fx.Put(primary, value[:-1] + b"\x07"))
+        events(fx.PutEffect(primary, value[:-1] + b"\x07"))
 
 
 def test_the_mode_is_that_of_the_record() -> None:
     """Copy 0, sync 1, complete 2; another one is an error."""
     for mode, word in enumerate(("copy", "sync", "complete")):
         record = Record(5, DATE, CHECKED | mode, b"pages", b"", 0)
-        assert events_of(record, Payload(1, 1, fx.Delete(OLD, "a")), 1)[0].mode == word
+        assert events_of(record, Payload(1, 1, fx.DeleteEffect(OLD, "a")), 1)[0].mode == word
     with pytest.raises(LogDamaged, match="mode 3"):
-        events_of(Record(5, DATE, CHECKED | 3, b"pages", b"", 0), Payload(1, 1, fx.Delete(OLD, "a")), 1)
+        events_of(Record(5, DATE, CHECKED | 3, b"pages", b"", 0), Payload(1, 1, fx.DeleteEffect(OLD, "a")), 1)
 
 
 def test_a_copy_is_inserts_and_an_end() -> None:
@@ -277,7 +277,7 @@ def test_what_was_put_is_read_back(puts: list[tuple[Any, Any, int, int]], offset
     items: list[bytes] = []
     for key, data, priority, date in puts:
         items += pair(row()._replace(primary=primary_key(priority, date, 5, SLOT), key=key, data=pack_data(data)))
-    found = events(fx.Puts(items), offset, order)
+    found = events(fx.PutsEffect(items), offset, order)
     assert [(e.key, e.data, e.priority, e.process_date) for e in found] == puts
     assert [e.cursor for e in found] == [Cursor(order, offset + i) for i in range(len(puts))]
 

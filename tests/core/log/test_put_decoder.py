@@ -24,14 +24,14 @@ DECODE, AHEAD = puts_decoder(b"pages")
 ENCODE = encoder(b"pages")
 
 
-def put(size: int = 0, **columns: Any) -> fx.Put:
+def put(size: int = 0, **columns: Any) -> fx.PutEffect:
     """A put with so many bytes of data."""
     entry = row(data=pack_data(b"x" * size), **columns)
-    return fx.Put(entry.primary, encode_row(entry))
+    return fx.PutEffect(entry.primary, encode_row(entry))
 
 
-def puts(*sizes: int) -> fx.Puts:
-    return fx.Puts([part for size in sizes for part in put(size)])
+def puts(*sizes: int) -> fx.PutsEffect:
+    return fx.PutsEffect([part for size in sizes for part in put(size)])
 
 
 def log(*effects: fx.Effect, behind: int = 1, date: int = NOW) -> bytes:
@@ -80,7 +80,7 @@ def test_fields_of_every_kind_of_entry(key: Any, owner: bytes) -> None:
     """Short and long keys, text and bytes; data that is small, large, a map."""
     for data in (b"", b"x" * 255, b"x" * 256, "text", None, 7, {"m": 1}, [{}]):
         entry = row(key=key, owner=owner, data=pack_data(data))
-        (event,) = read(log(fx.Put(entry.primary, encode_row(entry))))[2]
+        (event,) = read(log(fx.PutEffect(entry.primary, encode_row(entry))))[2]
         assert (event.key, event.owner) == (key, owner.decode() or None)
         assert event.data == ({"n": None, "m": 1} if data == {"m": 1} else data)
 
@@ -88,7 +88,7 @@ def test_fields_of_every_kind_of_entry(key: Any, owner: bytes) -> None:
 def test_it_ends_before_any_other_change() -> None:
     """What it does not know is left to who knows it."""
     before = log(put(1), put(2))
-    for other in (fx.Delete(b"p" * PRIMARY_BYTES, "a"), fx.Retry(b"n", *put(3)), fx.Group([[1, *put(4)]])):
+    for other in (fx.DeleteEffect(b"p" * PRIMARY_BYTES, "a"), fx.RetryEffect(b"n", *put(3)), fx.Group([[1, *put(4)]])):
         buffer = log(put(1), put(2), other, put(5))
         assert read(buffer)[:2] == (len(before), FIRST + 2)
         assert read(buffer)[2] == one_by_one(before)
@@ -98,7 +98,7 @@ def test_puts_of_the_former_format_are_left_to_the_decoder_of_all_records() -> N
     """Their primary keys had no turn; a log of them can still be read."""
     old = row(3, NOW + 1, key="old")
     primary = old.primary[:TURN_AT] + old.primary[SLOT_AT:]
-    buffer = log(fx.Put(primary, encode_row(old._replace(primary=primary))), put(2))
+    buffer = log(fx.PutEffect(primary, encode_row(old._replace(primary=primary))), put(2))
     assert read(buffer) == (0, FIRST, [])
     event = one_by_one(buffer)[0]
     assert (event.key, event.priority, event.process_date) == ("old", 3, NOW + 1)

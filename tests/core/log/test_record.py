@@ -16,8 +16,8 @@ from journal.core.log.record import CHECKED, Record, decode, encoder, payload
 from journal.errors import LogDamaged
 
 EFFECTS: list[fx.Effect] = [
-    fx.Put(b"p", b"v"),
-    fx.Puts([b"p", b"v", b"q", b"w"]),
+    fx.PutEffect(b"p", b"v"),
+    fx.PutsEffect([b"p", b"v", b"q", b"w"]),
     fx.Replace(b"o", b"p", b"v"),
     fx.Queue(b"s", b"v"),
     fx.Claim("c", 1, 2, 3, [b"p", "k", 1, 0, b"q", b"k", 2, 1]),
@@ -26,8 +26,8 @@ EFFECTS: list[fx.Effect] = [
     fx.Release(b"o", 3, b"p", b"v"),
     fx.Timeout(b"p", b"k", 3, 2, 1),
     fx.Bury(b"o", 3, b"n", b"v", "k", 9, "timeouts", None, None),
-    fx.Retry(b"n", b"p", b"v"),
-    fx.Delete(b"p", "k"),
+    fx.RetryEffect(b"n", b"p", b"v"),
+    fx.DeleteEffect(b"p", "k"),
     fx.Expire([b"p", "k"]),
     fx.Lower("timeouts"),
     fx.Unbury(b"n", "k"),
@@ -36,11 +36,11 @@ EFFECTS: list[fx.Effect] = [
     fx.Raise("feed", "look", 9),
     fx.Skip(7),
     fx.Clear([b"p", "k"], [b"n"], ["timeouts"]),
-    fx.Load("nightly", 7, [b"p", b"v", b"q", b"w"]),
+    fx.LoadEffect("nightly", 7, [b"p", b"v", b"q", b"w"]),
     fx.LoadGroup("nightly", 7, [[1, b"p", b"v"], [12, b"q", "k"]]),
-    fx.Step(-3_600_000, 9, 12),
+    fx.StepEffect(-3_600_000, 9, 12),
 ]
-RECORD = encoder(b"pages")(5, 1_700_000_000_000, 2, 1, fx.Put(b"p", b"value"))
+RECORD = encoder(b"pages")(5, 1_700_000_000_000, 2, 1, fx.PutEffect(b"p", b"value"))
 
 
 def record_of(data: bytes) -> Record:

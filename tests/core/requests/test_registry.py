@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import journal
 from journal.core.requests.control import ANSWERED_HERE
 from journal.core.requests.registry import COMMANDS, CONTROL, GROUPS, NOT_COMMANDS, STORE_NOT_COMMANDS, command_named
-from journal.core.requests.request import Retry, Scope
-from journal.core.requests.types import Kind
+from journal.core.requests.request import RetryRule, Scope
+from journal.core.requests.types import FieldType
 from journal.errors import Invalid, UnknownCommand
 from journal.net.wire.document import PARTS, filled
 from tests.net.wire.test_frames import PLAIN
@@ -85,8 +85,8 @@ def test_the_table_is_whole() -> None:
         assert row.name == name and row.summary.endswith((".", "?")) and row.reply
         assert all(parameter.name == key for key, parameter in row.parameters.items())
         assert bool(row.answers) == (row.name not in {r.name for r in ROWS})
-    assert {row.name for row in COMMANDS.values() if row.retry is Retry.KEY} == {"PUT", "PUT_MANY"}
-    assert {row.name for row in COMMANDS.values() if row.retry is Retry.TOKEN} == {"DONE", "DONE_MANY", "EXTEND"}
+    assert {row.name for row in COMMANDS.values() if row.retry is RetryRule.KEY} == {"PUT", "PUT_MANY"}
+    assert {row.name for row in COMMANDS.values() if row.retry is RetryRule.TOKEN} == {"DONE", "DONE_MANY", "EXTEND"}
     assert set(COMMANDS) > ANSWERED_HERE
 
 
@@ -225,5 +225,5 @@ def test_kinds_are_told_apart_by_name() -> None:
     """One name in the document is one type."""
     from journal.core.requests import types
 
-    kinds = [kind for kind in vars(types).values() if isinstance(kind, Kind)]
+    kinds = [kind for kind in vars(types).values() if isinstance(kind, FieldType)]
     assert len({kind.name for kind in kinds}) == len({(kind.name, kind.meaning) for kind in kinds})

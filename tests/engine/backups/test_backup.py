@@ -196,7 +196,7 @@ def test_tokens_and_cursors_never_come_twice(
         assert len(tokens) == len(cursors) == number + 2
     identities = {manifest.read(manifest.newest(tmp_path / "b")).store}
     with restored(tmp_path, clock) as other:
-        identities.add(other._backend._catalog.identity)
+        identities.add(other._backend.catalog.identity)
         with pytest.raises(journal.Invalid, match="another store"):
             other.backup(tmp_path / "b")
     assert len(identities) == 2

@@ -73,7 +73,7 @@ def wait_following(pages: journal.Journal) -> None:
     looked = threading.Event()
     for _ in range(5000):
         with pages._backend.p.lock:
-            if pages._backend.p.followers:
+            if pages._backend.p.followers.latches:
                 return
         looked.wait(0.001)
     pytest.fail("the follower does not sleep")

@@ -11,7 +11,7 @@ import pytest
 
 import journal
 from journal import Cursor
-from journal.engine.feed.feed import Feed
+from journal.engine.feed.feed import EngineFeed
 from tests.engine.feed.following import caught_up, put
 from tests.engine.helpers import HANG_S, Failing
 from tests.top import top
@@ -55,14 +55,14 @@ def test_a_feed_that_is_being_opened_keeps_its_consumer(
         except journal.Refused as e:
             refusals.append(e)
 
-    real, others = Feed.__init__, threading.Thread(target=change, daemon=True)
+    real, others = EngineFeed.__init__, threading.Thread(target=change, daemon=True)
 
-    def init(self: Feed, *args: object, **options: object) -> None:
+    def init(self: EngineFeed, *args: object, **options: object) -> None:
         real(self, *args, **options)  # type: ignore[arg-type]
         others.start()
         others.join(0.2)  # it cannot end before the feed is open
 
-    monkeypatch.setattr(Feed, "__init__", init)
+    monkeypatch.setattr(EngineFeed, "__init__", init)
     with caught_up(pages, consumer="c") as feed:
         others.join(HANG_S)
         assert not others.is_alive() and len(refusals) == 1

@@ -9,7 +9,7 @@ import pytest
 
 import journal
 from journal import Cursor, Put
-from journal.engine.generations.closed_logs import ClosedLogs
+from journal.engine.log.closed_logs import ClosedLogs
 from journal.engine.pipeline import Pipeline
 from journal.testing import ManualClock
 from tests.top import top

@@ -29,7 +29,7 @@ def test_a_live_feed_waits_for_more(tmp_path: Path, durability: str, consumer: s
         follower.end()
         assert follower.keys == ["a0", "b0", "a1", "b1", "a2", "b2"]
         assert follower.error is None
-        assert pages._backend.p.followers == ()
+        assert pages._backend.p.followers.latches == ()
         assert store.check() == []
 
 

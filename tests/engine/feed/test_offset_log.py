@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 from journal.core.log.cursor import Cursor
 from journal.core.log.record import decode
 from journal.engine.feed import offset_log
-from journal.engine.feed.offset_log import COPY, SYNC, Kept, OffsetLog
+from journal.engine.feed.offset_log import COPY, SYNC, KeptConsumer, OffsetLog
 from journal.errors import LogDamaged, StorageError, StoreDamaged, StoreFull
 from tests.engine.helpers import Failing
 
 NOW = 1_700_000_000_000
 
 
-def kept(name: str, offset: int, high: int | None = None, *runs: tuple[int, int, int], mode: int = SYNC) -> Kept:
-    return Kept(name, mode, Cursor(1, offset), Cursor(1, offset if high is None else high), runs)
+def kept(
+    name: str, offset: int, high: int | None = None, *runs: tuple[int, int, int], mode: int = SYNC
+) -> KeptConsumer:
+    return KeptConsumer(name, mode, Cursor(1, offset), Cursor(1, offset if high is None else high), runs)
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def log(directory: Path) -> OffsetLog:
     return OffsetLog(directory, b"pages")
 
 
-def read(directory: Path) -> dict[str, Kept]:
+def read(directory: Path) -> dict[str, KeptConsumer]:
     """What another process would find."""
     return {each.name: each for each in OffsetLog(directory, b"pages").load()}
 

@@ -10,9 +10,8 @@ import pytest
 import journal
 from journal import Cursor
 from journal.core.log.events import Event
-from journal.engine.feed import poll
-from journal.engine.feed.feed import Feed
-from journal.engine.feed.poll import PolledFeed
+from journal.engine.feed import feed as feeds
+from journal.engine.feed.feed import EngineFeed
 from tests.engine.feed.following import SMALL, fill_segments, put
 from tests.engine.helpers import must_end
 from tests.engine.loads.blocks import many
@@ -27,16 +26,16 @@ def one(event: Event) -> int:
 class Asker:
     """A polled feed, and how often it called."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: EngineFeed) -> None:
         self.calls = 0
-        self.polled = PolledFeed(feed, self._called)
         self.feed = feed
+        feed.poll(self._called)
 
     def _called(self) -> None:
         self.calls += 1
 
     def keys(self, n: int = 100) -> list[object]:
-        return [event.key for event in self.polled.take(n, ROOM, one)]
+        return [event.key for event in self.feed.take(n, ROOM, one)]
 
 
 def test_it_takes_what_is_there_and_is_called_for_more(pages: journal.Journal) -> None:
@@ -46,27 +45,27 @@ def test_it_takes_what_is_there_and_is_called_for_more(pages: journal.Journal) -
     put(pages, "a", "b")
     assert asker.calls == 1
     assert asker.keys(1) == ["a"] and asker.keys(1) == ["b"] and asker.keys(1) == []
-    assert not asker.polled.is_over
+    assert not asker.feed.is_over
     put(pages, "c")
     assert asker.calls == 2 and asker.keys() == ["c"]
-    asker.polled.close()
-    assert asker.keys() == [] and asker.polled.is_over and pages._backend.p.followers == ()
+    asker.feed.close()
+    assert asker.keys() == [] and asker.feed.is_over and pages._backend.p.followers.latches == ()
 
 
 def test_one_that_is_not_live_ends(pages: journal.Journal) -> None:
     """All that there was, and that this was all."""
     put(pages, "a", "b", "c")
     asker = Asker(pages.feed(live=False))
-    assert asker.keys(2) == ["a", "b"] and not asker.polled.is_over
-    assert asker.keys(2) == ["c"] and asker.polled.is_over
-    asker.polled.close()
+    assert asker.keys(2) == ["a", "b"] and not asker.feed.is_over
+    assert asker.keys(2) == ["c"] and asker.feed.is_over
+    asker.feed.close()
 
 
 def test_unacknowledged_changes_hold_it(pages: journal.Journal) -> None:
     """Up to unacked_max are given, then it refuses until something is acknowledged; nothing is skipped or given twice."""
     put(pages, *"abcde")
     asker = Asker(pages.feed(consumer="c", unacked_max=2))
-    events = asker.polled.take(10, ROOM, one)
+    events = asker.feed.take(10, ROOM, one)
     assert [event.key for event in events] == ["a", "b"]
     with pytest.raises(journal.Unacknowledged):
         asker.keys()
@@ -74,14 +73,14 @@ def test_unacknowledged_changes_hold_it(pages: journal.Journal) -> None:
     assert asker.keys() == ["c"]
     asker.feed.ack(events[1])
     assert asker.keys() == ["d"]
-    asker.polled.close()
+    asker.feed.close()
 
 
 def test_after_a_failure_one_at_a_time(pages: journal.Journal) -> None:
     """What was given and not acknowledged comes again, each when the one before it is acknowledged, then the rest."""
     put(pages, *"abcd")
     asker = Asker(pages.feed(consumer="c"))
-    events = asker.polled.take(3, ROOM, one)
+    events = asker.feed.take(3, ROOM, one)
     asker.feed.ack(events[1])
     calls = asker.calls
     asker.feed.fail()
@@ -93,21 +92,21 @@ def test_after_a_failure_one_at_a_time(pages: journal.Journal) -> None:
     assert asker.keys() == ["c"]
     asker.feed.ack(events[2])
     assert asker.keys() == ["d"]
-    asker.polled.close()
+    asker.feed.close()
 
 
 def test_only_what_has_room_is_delivered(pages: journal.Journal) -> None:
     """What did not fit is not delivered: it cannot be acknowledged yet, and comes with the next one."""
     put(pages, *"abcd")
     asker = Asker(pages.feed(consumer="c"))
-    assert [event.key for event in asker.polled.take(10, 25, lambda event: 10)] == ["a", "b"]
+    assert [event.key for event in asker.feed.take(10, 25, lambda event: 10)] == ["a", "b"]
     with pytest.raises(journal.Invalid, match="never delivered"):
         asker.feed.ack(Cursor(1, 2))
     assert asker.feed.unacked == 2
     with pytest.raises(journal.Invalid, match="'c', has 10 bytes, and 9"):
-        asker.polled.take(10, 9, lambda event: 10)
-    assert [event.key for event in asker.polled.take(10, 20, lambda event: 10)] == ["c", "d"]
-    asker.polled.close()
+        asker.feed.take(10, 9, lambda event: 10)
+    assert [event.key for event in asker.feed.take(10, 20, lambda event: 10)] == ["c", "d"]
+    asker.feed.close()
 
 
 def test_a_copy_comes_first(pages: journal.Journal) -> None:
@@ -115,11 +114,11 @@ def test_a_copy_comes_first(pages: journal.Journal) -> None:
     put(pages, *"abc")
     asker = Asker(pages.feed(consumer="c", copy=True))
     put(pages, "d")
-    events = asker.polled.take(10, ROOM, one)
+    events = asker.feed.take(10, ROOM, one)
     assert [event.mode for event in events] == [*["copy"] * 3, "complete", "sync"]
     assert {event.key for event in events[:3]} == {"a", "b", "c"} and events[4].key == "d"
     asker.feed.ack(events)
-    asker.polled.close()
+    asker.feed.close()
     assert pages.feeds()[0].lag == 0
 
 
@@ -134,7 +133,7 @@ def test_it_goes_through_segments_and_generations(store: journal.Store) -> None:
     while (keys := asker.keys(3)) != []:
         found += keys
     assert found == [*(f"big-{turn}" for turn in range(8)), "last"]
-    asker.polled.close()
+    asker.feed.close()
 
 
 def test_others_records_are_read_by_and_by(store: journal.Store) -> None:
@@ -149,7 +148,7 @@ def test_others_records_are_read_by_and_by(store: journal.Store) -> None:
         assert asker.calls == asks
         asks += 1
     assert keys == ["a"] and asks > 2
-    asker.polled.close()
+    asker.feed.close()
 
 
 def test_closing_the_store_ends_it(tmp_path: Path) -> None:
@@ -158,8 +157,8 @@ def test_closing_the_store_ends_it(tmp_path: Path) -> None:
         pages = store.journal("pages")
         askers = [Asker(pages.feed()), Asker(pages.feed(consumer="c"))]
     for asker in askers:
-        assert asker.calls and asker.keys() == [] and asker.polled.is_over
-        asker.polled.close()
+        assert asker.calls and asker.keys() == [] and asker.feed.is_over
+        asker.feed.close()
 
 
 def test_a_sync_calls(tmp_path: Path) -> None:
@@ -167,7 +166,8 @@ def test_a_sync_calls(tmp_path: Path) -> None:
     called = threading.Event()
     with journal.open(tmp_path / "w.journal") as store:
         pages = store.journal("pages")
-        polled = PolledFeed(pages.feed(), called.set)
+        polled = pages.feed()
+        polled.poll(called.set)
         assert polled.take(1, ROOM, one) == []
         pages.put("a", b"", durability="full")
         must_end(called.wait)
@@ -177,34 +177,34 @@ def test_a_sync_calls(tmp_path: Path) -> None:
 
 def test_a_large_record_is_left_for_who_has_time(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load is not read by who cannot wait; when somebody has read it, it is delivered as all else."""
-    monkeypatch.setattr(poll, "LARGE_BYTES", 300_000)
+    monkeypatch.setattr(feeds, "LARGE_BYTES", 300_000)
     put(pages, "a")
     pages.load([many(4000)], once=("n", 1))
     put(pages, "z")
     asker = Asker(pages.feed(live=False))
-    assert asker.keys() == ["a"] and asker.polled.is_large and not asker.polled.is_over
-    assert asker.keys() == [] and asker.polled.is_large and asker.calls == 0
-    must_end(asker.polled.read_large)
+    assert asker.keys() == ["a"] and asker.feed.is_large and not asker.feed.is_over
+    assert asker.keys() == [] and asker.feed.is_large and asker.calls == 0
+    must_end(asker.feed.read_large)
     found = asker.keys(5000)
-    assert not asker.polled.is_large and {*found} == {*(f"k{i}" for i in range(4000)), "z"} and len(found) == 4001
-    assert asker.keys() == [] and asker.polled.is_over
-    asker.polled.close()
+    assert not asker.feed.is_large and {*found} == {*(f"k{i}" for i in range(4000)), "z"} and len(found) == 4001
+    assert asker.keys() == [] and asker.feed.is_over
+    asker.feed.close()
 
 
 def test_a_large_record_that_cannot_be_read_is_told(
     store: journal.Store, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By who asks, not by who reads ahead."""
-    monkeypatch.setattr(poll, "LARGE_BYTES", 300_000)
+    monkeypatch.setattr(feeds, "LARGE_BYTES", 300_000)
     pages.load([many(4000)])
     asker = Asker(pages.feed())
-    assert asker.keys() == [] and asker.polled.is_large
+    assert asker.keys() == [] and asker.feed.is_large
     real = asker.feed._tail._decode
     monkeypatch.setattr(asker.feed._tail, "_decode", lambda buffer: 0)
-    asker.polled.read_large()  # it looks for another file first
+    asker.feed.read_large()  # it looks for another file first
     with pytest.raises(journal.LogDamaged):
-        asker.polled.read_large()
+        asker.feed.read_large()
     with pytest.raises(journal.LogDamaged):
         asker.keys()
     monkeypatch.setattr(asker.feed._tail, "_decode", real)
-    asker.polled.close()
+    asker.feed.close()

@@ -17,6 +17,7 @@ from journal.engine import catalog
 from journal.engine.files.lmdb import LmdbFile
 from journal.testing import ManualClock
 from tests.engine.generations.test_generations import live
+from tests.engine.helpers import own_pipeline
 from tests.top import top
 
 
@@ -32,7 +33,7 @@ def test_an_empty_file_is_deleted_kept_or_cut(tmp_path: Path, on_empty: str, wip
             pages.rotate()
             pages.done_many(pages.claim_many(1000))
             store.checkpoint()
-        pages._backend.p.generations.disposal.close()
+        own_pipeline(pages).generations.disposal.close()
         assert live(pages) == [5] and pages.count() == 0
         pages.put("last", 1)
         assert store.check() == []
@@ -70,7 +71,7 @@ def test_readers_of_an_old_file_are_not_harmed(tmp_path: Path) -> None:
             pages.put("new")
             store.checkpoint()
             store.checkpoint()
-            pages._backend.p.generations.disposal.close()
+            own_pipeline(pages).generations.disposal.close()
             assert reader.communicate("\n", timeout=300)[0] == "1\n"
         assert reader.returncode == 0
 

@@ -210,7 +210,7 @@ def test_a_rotation_that_is_due_waits_for_place(store: journal.Store, clock: Man
         pages.put(f"first of {hour}", delay="300d")
         assert len(live(pages)) <= 2
         while pages._backend.p.order == before:
-            store._backend._keeper.call(lambda: None)
+            store._backend.keeper.call(lambda: None)
         assert pages._backend.p.order == before + 1 and len(live(pages)) <= 2
     assert pages.count() == 5 * 301
 
@@ -218,7 +218,7 @@ def test_a_rotation_that_is_due_waits_for_place(store: journal.Store, clock: Man
 def settle(store: journal.Store) -> None:
     """Let the keeper do all that is scheduled for now."""
     for _ in range(60):
-        store._backend._keeper.call(lambda: None)
+        store._backend.keeper.call(lambda: None)
         store.checkpoint()
 
 

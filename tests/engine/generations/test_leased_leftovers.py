@@ -23,7 +23,7 @@ def live(pages: journal.Journal) -> list[int]:
 def settle(store: journal.Store) -> None:
     """Let the keeper do what is left to do."""
     for _ in range(60):
-        store._backend._keeper.call(lambda: None)
+        store._backend.keeper.call(lambda: None)
         store.checkpoint()
 
 

@@ -13,6 +13,7 @@ import journal
 from journal import Field, Put, Schema
 from journal.core.entry.rows import pack_data
 from journal.engine.caller import LOCAL
+from tests.engine.helpers import own_pipeline
 
 PAGE = Schema([Field("uri", "text", required=True), Field("depth", "uint8", default=0)], key="uri")
 WIDER = Schema([Field("uri", "text", required=True), Field("depth", "uint16"), Field("site", "text")], key="uri")
@@ -220,7 +221,7 @@ def test_a_put_that_rotates_is_checked_with_the_new_schema(
     pages.put_many([Put(f"k{i}", {"uri": f"k{i}", "page": i}) for i in range(3000)])
     store.journal("pages", schema=Schema({"uri": "text", "n": "int"}))
     store.checkpoint()
-    assert pages._backend.p.generations.is_due
+    assert own_pipeline(pages).generations.is_due
     with pytest.raises(journal.Invalid, match="page"):
         MAKE[how](pages, "new", {"uri": "new", "page": 1})
     assert len(pages.generations()) == 2 and pages.count() == 3000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import journal
 from journal.engine.log import external
-from journal.engine.log.external import Found, LogFiles
+from journal.engine.log.external import FoundRecord, LogFiles
 from journal.engine.log.reader import list_segments, segment_path
 from journal.errors import LogDamaged, StorageError
 from tests.top import top
@@ -219,7 +219,7 @@ def test_any_bytes_give_records_or_damage(tmp_path: Path, data: st.DataObject) -
     rotten[at : at + 1] = data.draw(st.binary(max_size=3))
     path = segment(tmp_path, 0, bytes(rotten))
     segment(tmp_path, 5, record(5))
-    found: list[Found] = []
+    found: list[FoundRecord] = []
     complaint = str(path)
     try:
         found.extend(LogFiles(tmp_path).read())

@@ -227,7 +227,7 @@ def test_a_rotation_whose_catalog_has_no_room_is_undone(
 ) -> None:
     """A commit that was not made names nothing: its files go, and the next rotation works."""
     pages.put("a")
-    commit_fails(store._backend._catalog._file, monkeypatch)
+    commit_fails(store._backend.catalog._file, monkeypatch)
     with monkeypatch.context() as full:
         real = os.posix_fallocate
 
@@ -359,8 +359,8 @@ def test_who_sleeps_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pages = store.journal("pages")
 
         def fail() -> None:
-            store._backend._keeper.after(
-                0.0, lambda: store._backend._catalog.fail(journal.StoreFailed("the catalog is gone"))
+            store._backend.keeper.after(
+                0.0, lambda: store._backend.catalog.fail(journal.StoreFailed("the catalog is gone"))
             )
 
         def work() -> str:

@@ -235,10 +235,10 @@ def test_idle_readers_pin_no_pages(
     with journal.open(tmp_path / "s", readonly=True) as store:
         pages = store.journal("pages")
         assert pages.count() == 40
-        store._backend._keeper.call(lambda: None)
-        store._backend._keeper.call(pages._backend.p._rest)  # type: ignore[attr-defined]
+        store._backend.keeper.call(lambda: None)
+        store._backend.keeper.call(pages._backend.p._rest)  # type: ignore[attr-defined]
         with pytest.raises(lmdb.Error):
             pages._backend.p.state.size()
         step("pages.put('a'), store.checkpoint()")
         assert (pages.count(), pages.get("a") is not None) == (41, True)
-        store._backend._keeper.call(pages._backend.p._rest)  # type: ignore[attr-defined]
+        store._backend.keeper.call(pages._backend.p._rest)  # type: ignore[attr-defined]

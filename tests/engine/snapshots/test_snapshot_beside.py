@@ -190,7 +190,7 @@ def test_closing_waits_for_copies_under_way(tmp_path: Path, monkeypatch: pytest.
     assert held.began.wait(END_S)
     closer = threading.Thread(target=store.close)
     closer.start()
-    known = pages._backend.p.generations.snapshots
+    known = pages._backend.p.snapshots
     with known._changed:
         assert known._changed.wait_for(lambda: known._is_closed, END_S)
     assert closer.is_alive()

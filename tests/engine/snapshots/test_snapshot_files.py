@@ -220,8 +220,8 @@ def test_no_transaction_is_left_when_the_store_closes_in_that_moment(
     ended = []
     end = take._Reader.end
     monkeypatch.setattr(take._Reader, "end", lambda reader: (ended.append(reader), end(reader)))
-    pages._backend.p.generations.snapshots._is_closed = True
+    pages._backend.p.snapshots._is_closed = True
     with pytest.raises(journal.StoreClosed):
         pages.snapshot()
-    pages._backend.p.generations.snapshots._is_closed = False
+    pages._backend.p.snapshots._is_closed = False
     assert len(ended) == 1

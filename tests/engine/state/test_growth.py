@@ -13,6 +13,7 @@ from journal.core.periods import HOUR_MS
 from journal.engine.generations import leftovers
 from journal.engine.generations.generations import Generations
 from journal.testing import ManualClock
+from tests.engine.helpers import own_pipeline
 
 MIB = 1 << 20
 
@@ -20,15 +21,15 @@ MIB = 1 << 20
 def settle(store: journal.Store) -> None:
     """Let the keeper do all that is scheduled for now."""
     for _ in range(60):
-        store._backend._keeper.call(lambda: None)
+        store._backend.keeper.call(lambda: None)
         store.checkpoint()
 
 
 def rest(store: journal.Store, pages: journal.Journal) -> int:
     """Let the keeper work as long as survivors move; the order that it comes to rest with."""
-    carrying = pages._backend.p.generations.carrying
+    carrying = own_pipeline(pages).generations.migration
     for _ in range(20_000):
-        if store._backend._keeper.call(lambda: not carrying.is_busy and not carrying.is_awaited):
+        if store._backend.keeper.call(lambda: not carrying.is_busy and not carrying.is_awaited):
             return pages._backend.p.order
     pytest.fail("survivors move for ever")
 
@@ -128,7 +129,7 @@ def test_there_is_place_before_a_generation_begins_by_size(
 
     def counted(self: Generations, fresh: Path) -> None:
         begin(self, fresh)
-        begun.append(sum(1 for rows in self._p.state.generations[:-1] if not rows.is_empty))
+        begun.append(sum(1 for rows in self._state.generations[:-1] if not rows.is_empty))
 
     monkeypatch.setattr(Generations, "_begin", counted)
     pages = store.journal("pages", rotate_bytes=1 << 18, generations_max=2)
@@ -147,7 +148,7 @@ def test_a_rotation_that_falls_due_within_a_move_waits(store: journal.Store) -> 
     pages.put_many([Put(f"b-{i}", delay="300d") for i in range(30)])
     p = pages._backend.p
 
-    carrying = p.generations.carrying
+    carrying = own_pipeline(pages).generations.migration
 
     def step() -> int:
         with p.lock:
@@ -155,7 +156,7 @@ def test_a_rotation_that_falls_due_within_a_move_waits(store: journal.Store) -> 
         carrying._step()
         return p.order
 
-    assert store._backend._keeper.call(step) == 2
+    assert store._backend.keeper.call(step) == 2
     rest(store, pages)
     assert p.order == 3 and [g.entries for g in pages.generations()][1:] == [60, 0]
 
@@ -172,12 +173,12 @@ def test_a_rotation_by_hand_serves_one_that_waits(store: journal.Store, clock: M
         clock.advance(HOUR_MS)
         with p.lock:
             p.enter()
-        is_awaited = p.generations.carrying.is_awaited
+        is_awaited = own_pipeline(pages).generations.migration.is_awaited
         p.generations.rotate()
         return is_awaited
 
     before = p.order
-    assert store._backend._keeper.call(rotate)
+    assert store._backend.keeper.call(rotate)
     assert rest(store, pages) == before + 1
 
 
@@ -228,7 +229,7 @@ def test_an_idle_journal_does_not_rotate_after_a_reopen(
 def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step comes at once when nobody else has changed anything since the last one, and after a pause when somebody has."""
     pages = store.journal("pages", generations_max=2)
-    carrying = pages._backend.p.generations.carrying
+    carrying = own_pipeline(pages).generations.migration
     pages.put_many([journal.Put(f"far-{n}", n, delay="300d") for n in range(3 * leftovers.CARRY)])
     for _ in range(2):
         pages.rotate()
@@ -238,7 +239,7 @@ def test_survivors_leave_time_to_those_who_work(store: journal.Store, monkeypatc
     for is_working in (True, False, True):
         if is_working:
             pages.put("more")
-        assert store._backend._keeper.call(carrying.make_place)
+        assert store._backend.keeper.call(carrying.make_place)
         pauses.append(carrying.pause_s() > 0)
     assert pauses == [True, False, True]
 

@@ -8,7 +8,7 @@ from journal.core.settings import Settings, to_map
 from journal.core.values import PutResult
 from journal.errors import KeyExists, LeaseLost, NotFound
 from journal.net.wire.events import Requested
-from journal.net.wire.values import LeaseRow, error_to, result_to
+from journal.net.wire.values import LentRow, error_to, result_to
 
 NOW = 1_700_000_000_000
 
@@ -62,7 +62,7 @@ class Small:
         self.leases[self.tokens] = key
         entry = self.entries[key]
         return list(
-            LeaseRow(
+            LentRow(
                 key, entry["data"], entry.get("priority", 100), NOW, NOW + lease, self.tokens, 0, 2, consumer, NOW,
                 entry.get("owner"), NOW, 0,
             )

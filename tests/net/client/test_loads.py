@@ -11,7 +11,7 @@ import pytest
 
 import journal
 from journal.core.loads import session
-from journal.engine.feed import poll
+from journal.engine.feed import feed as engine_feed
 from journal.engine.files.layout import LOADS
 from journal.loads import PartWriter, encode_block
 from journal.net.client.connect import connect
@@ -181,7 +181,7 @@ def test_feeds_bring_what_was_loaded(
     server: Server, far_pages: journal.Journal, pages: journal.Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pushed or asked for, while a worker's thread reads the record of the load."""
-    monkeypatch.setattr(poll, "LARGE_BYTES", 300_000)
+    monkeypatch.setattr(engine_feed, "LARGE_BYTES", 300_000)
     with far_pages.feed(live=True) as live:
         far_pages.put("a")
         assert next(live).key == "a"

@@ -167,7 +167,7 @@ def test_what_nobody_reads_goes(server: Server, far_pages: journal.Journal, stor
     at = kept[left._number].used_at + snapshots.LEASE_S
     kept[used._number].used_at += 1
     on_loop(server, partial(server.snapshotting.expire, at))
-    with pytest.raises(journal.NotFound, match="nobody read of it for 5 minutes"):
+    with pytest.raises(journal.NotFound, match="it was not read for 5 minutes"):
         list(part.read())
     assert len(rows_of([other])) == 1 and server.snapshotting.count == 1
     left.close()

@@ -16,7 +16,7 @@ from journal.net.client.connect import connect
 from journal.net.client.connection import due_notice_thread
 from journal.net.client.connection.options import Backoff
 from journal.net.server.server import Server
-from journal.net.wire import due_notices_server
+from journal.net.wire import due_notices
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock
 from tests.net.client.working import WAIT_S, Worker, losing, never_polls
@@ -225,8 +225,8 @@ def test_a_loss_shows_when_the_lease_is_renewed(
 ) -> None:
     """Nothing comes, nobody polls: the renewal tells of datagrams that did not come, and the worker asks."""
     never_polls(monkeypatch)
-    reply = due_notices_server.Listener.reply
-    monkeypatch.setattr(due_notices_server.Listener, "reply", lambda self: reply(self) | {"lease_ms": 60})
+    reply = due_notices.Listener.reply
+    monkeypatch.setattr(due_notices.Listener, "reply", lambda self: reply(self) | {"lease_ms": 60})
     with losing(monkeypatch, 1.0, seed=1), connect(store.path) as far, Worker(far.journal("pages")) as worker:
         for n in range(5):
             pages.put(f"k{n}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import journal
 from journal.net.client.connection import due_notice_thread, due_notices
-from journal.net.wire.due_notices_client import Poll
+from journal.net.wire.due_notices import Poll
 
 WAIT_S = 100.0
 """For what must happen."""

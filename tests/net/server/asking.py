@@ -15,7 +15,7 @@ from journal.engine.store import EngineStore
 from journal.net.server.verbs.handlers import HANDLERS, NAMED, STORE, make_slowly
 from journal.net.server.verbs.served_journal import served_of
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.frames import Decoder, Encoder, Reply, Request
+from journal.net.wire.frames import Decoder, Encoder, Reply, RequestFrame
 from journal.net.wire.limits import DEFAULT
 
 FRAME = DEFAULT.frame_bytes_max
@@ -58,7 +58,7 @@ def ask(
     """The value of the reply; raises what a client would get as a failure."""
     row = command_named(command)
     name = "" if row.scope == "daemon" else name
-    request = _over_the_wire(Request(1, command, name, given), FRAME)
+    request = _over_the_wire(RequestFrame(1, command, name, given), FRAME)
     row.check(request.journal, request.parameters)
     by.check(row, request.journal, request.parameters)
     result = _handled(store, command, name, request.parameters, by)

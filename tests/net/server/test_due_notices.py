@@ -13,7 +13,7 @@ from journal.errors import NotFound
 from journal.net.server import due_notices
 from journal.net.server.due_notices import DUE_MAX
 from journal.net.server.server import Server
-from journal.net.wire.due_notices_server import LEASE_MS
+from journal.net.wire.due_notices import LEASE_MS
 from journal.net.wire.line import parse_line
 from journal.net.wire.tokens import parse_tokens
 from journal.testing import ManualClock

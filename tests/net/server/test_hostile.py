@@ -22,7 +22,7 @@ from journal.net.server.server import Server
 from journal.net.server.verbs import handlers
 from journal.net.wire.auth import CLIENT, NONCE_BYTES, SESSION_BYTES, proof
 from journal.net.wire.client_connection import ClientConnection, ClientSession
-from journal.net.wire.due_notices_server import HOLDER_MAX
+from journal.net.wire.due_notices import HOLDER_MAX
 from journal.net.wire.frames import LENGTH, Decoder, Encoder, Failure, Prove, Reply
 from journal.net.wire.handshake import client_hello
 from journal.net.wire.limits import NESTING_MAX, Limits

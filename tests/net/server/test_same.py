@@ -72,7 +72,7 @@ def _state(pages: Journal) -> list[Any]:
 def lease_row(lease: journal.Lease | None) -> Any:
     if lease is None:
         return None
-    row = v.LeaseRow(*(getattr(lease, name) for name in v.LeaseRow._fields))
+    row = v.LentRow(*(getattr(lease, name) for name in v.LentRow._fields))
     return list(row._replace(data=pack(lease.data)))
 
 

@@ -255,7 +255,7 @@ def test_a_bind_for_other_machines_needs_a_token_and_tls(store: journal.Store) -
 def test_tcp_without_tokens_is_asked_for_by_name(store: journal.Store, connect: Connect) -> None:
     """Every user of the machine could do everything: nothing is started until the program has said that it wants that."""
     for options in ({}, {"unix": False}, {"unix": store.path / "other"}):
-        with pytest.raises(Invalid, match=r"nobody can be told from anybody else.*trust_loopback=True"):
+        with pytest.raises(Invalid, match=r"clients cannot be told apart.*trust_loopback=True"):
             store.serve(tcp=[("127.0.0.1", 0)], **options)  # type: ignore[arg-type]
     assert not (store.path / "SOCKET").exists()
     with pytest.raises(Invalid, match="leave it out"):

@@ -16,7 +16,7 @@ import msgpack
 from journal.net.wire.auth import EVERYTHING
 from journal.net.wire.client_connection import ClientConnection, ClientSession
 from journal.net.wire.events import Requested
-from journal.net.wire.frames import LENGTH, Credit, Encoder, Request
+from journal.net.wire.frames import LENGTH, Credit, Encoder, RequestFrame
 from journal.net.wire.handshake import Daemon
 from journal.net.wire.limits import Limits
 from journal.net.wire.server_connection import ServerConnection
@@ -24,12 +24,12 @@ from journal.net.wire.sessions import Sessions
 
 LIMITS = Limits(frame_bytes_max=8192, in_flight_max=8, output_bytes_max=20_000)
 REQUESTS = [
-    Request(1, "PUT", "pages", {"key": "a", "data": b"\xc0", "priority": 3}),
-    Request(2, "PUT_MANY", "pages", {"puts": [{"key": b"a", "data": b"\x01"}] * 3}),
-    Request(3, "CLAIM_MANY", "pages", {"n": 7, "consumer": "c", "lease": 5}),
-    Request(4, "FEED_OPEN", "pages", {"start": [1, -1], "live": True}),
-    Request(5, "DECLARE", "pages", {"settings": {"rotate": "1d"}}),
-    Request(6, "SHIFT", "pages", {"cursor": [1, 5], "n": -2}),
+    RequestFrame(1, "PUT", "pages", {"key": "a", "data": b"\xc0", "priority": 3}),
+    RequestFrame(2, "PUT_MANY", "pages", {"puts": [{"key": b"a", "data": b"\x01"}] * 3}),
+    RequestFrame(3, "CLAIM_MANY", "pages", {"n": 7, "consumer": "c", "lease": 5}),
+    RequestFrame(4, "FEED_OPEN", "pages", {"start": [1, -1], "live": True}),
+    RequestFrame(5, "DECLARE", "pages", {"settings": {"rotate": "1d"}}),
+    RequestFrame(6, "SHIFT", "pages", {"cursor": [1, 5], "n": -2}),
 ]
 LINES = b'<host:me work:journal/REGISTER service=a;version=1\nALIVE serial="x;y\\n"\nCOMMANDS list=A,B\nLISTEN port=1;journals=a,*\n'
 

@@ -12,7 +12,7 @@ from journal.net.wire.events import Event, Requested
 from journal.net.wire.frames import Decoder, Frame
 from journal.net.wire.handshake import Daemon
 from journal.net.wire.limits import DEFAULT, Limits
-from journal.net.wire.server_connection import ServerConnection, State
+from journal.net.wire.server_connection import ServerConnection, ServerState
 from journal.net.wire.sessions import Sessions
 from journal.net.wire.tokens import Token
 
@@ -109,5 +109,5 @@ def opened(**options: Any) -> Peers:
     """Two ends after their handshake."""
     peers = Peers(**options)
     peers.settle()
-    assert peers.server.state is State.READY
+    assert peers.server.state is ServerState.READY
     return peers

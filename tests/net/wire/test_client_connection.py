@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from journal.core.requests.request import Retry
+from journal.core.requests.request import RetryRule
 from journal.errors import AccessDenied, Busy, ConnectionLost, FrameError, Invalid, RemoteError, TimedOut
 from journal.net.wire.auth import DAEMON, proof
-from journal.net.wire.client_connection import ClientConnection, ClientSession, State, may_repeat
+from journal.net.wire.client_connection import ClientConnection, ClientSession, ClientState, may_repeat
 from journal.net.wire.events import Answered, Ended, Failed, PingDue, Pushed, Welcomed
 from journal.net.wire.frames import MAGIC, Encoder, Failure, Frame, Hello, Push, Reply, Welcome
 from journal.net.wire.limits import Limits
@@ -31,7 +31,7 @@ def fresh(**options: Any) -> ClientConnection:
 def ready() -> ClientConnection:
     client = fresh()
     client.receive(encode(HELLO) + encode(WELCOME), 0)
-    assert client.state is State.READY
+    assert client.state is ClientState.READY
     return client
 
 
@@ -223,8 +223,8 @@ def test_who_gives_up_fails_everything() -> None:
 
 def test_the_rules_of_repeating() -> None:
     """By request id only to the daemon that remembers it; what belongs to a connection never."""
-    assert [r for r in Retry if may_repeat(r, is_same_daemon=True)] == ["always", "key", "token", "request"]
-    assert [r for r in Retry if may_repeat(r, is_same_daemon=False)] == ["always", "key", "token"]
+    assert [r for r in RetryRule if may_repeat(r, is_same_daemon=True)] == ["always", "key", "token", "request"]
+    assert [r for r in RetryRule if may_repeat(r, is_same_daemon=False)] == ["always", "key", "token"]
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

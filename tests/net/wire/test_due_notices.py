@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from journal.errors import Busy, Invalid, NotFound
 from journal.net.wire.auth import EVERYTHING, Grant
-from journal.net.wire.due_notices_client import Notice, Poll, Watch
-from journal.net.wire.due_notices_server import GAP_MS, HOLDER_MAX, LEASE_MS, Listener, Listeners
+from journal.net.wire.due_notices import GAP_MS, HOLDER_MAX, LEASE_MS, Listener, Listeners, Notice, Poll, Watch
 from journal.net.wire.limits import DATAGRAM_BYTES_MAX
-from journal.net.wire.line import parse_line
-from journal.net.wire.message import Address
+from journal.net.wire.line import LineAddress, parse_line
 from tests.net.wire.peers import BACKEND
 
 COOKIE = bytes(range(16))
@@ -34,7 +32,7 @@ def test_a_datagram_tells_all_that_is_needed() -> None:
     (datagram,) = listeners.take(1000)
     assert datagram.address == HOST and len(datagram.data) <= DATAGRAM_BYTES_MAX
     message = parse_line(datagram.data)
-    assert message.command == "DUE" and message.sent_from == Address("work", "pages")
+    assert message.command == "DUE" and message.sent_from == LineAddress("work", "pages")
     assert message.parameters == {"cookie": COOKIE.hex(), "due": "3", "listener": "1", "next": "5000", "sequence": "1"}
     assert Watch(listener.reply() | {"sequence": 0}, 0).receive(datagram.data, 0) == Notice("pages", 3, 5000, 0)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from journal.core.requests.registry import COMMANDS
-from journal.core.requests.request import Retry
+from journal.core.requests.request import RetryRule
 from journal.errors import Busy, ConnectionLost, FrameError, JournalError, Stopping
 from journal.net.wire.events import Answered, Ended, Event, Failed, Pushed, Requested, Superseded
 from journal.net.wire.limits import Limits
@@ -198,11 +198,11 @@ class Duel(RuleBasedStateMachine):
     def nothing_is_done_too_often(self) -> None:
         total: Counter[int] = Counter()
         for (_, number), times in self.done.items():
-            retry = COMMANDS[self.names[number]].retry if number in self.names else Retry.ALWAYS
-            if retry is not Retry.ALWAYS:
+            retry = COMMANDS[self.names[number]].retry if number in self.names else RetryRule.ALWAYS
+            if retry is not RetryRule.ALWAYS:
                 assert times == 1, "within a session"
             total[number] += times
-            if retry in (Retry.REQUEST, Retry.CONNECTION, Retry.NEVER):
+            if retry in (RetryRule.REQUEST, RetryRule.CONNECTION, RetryRule.NEVER):
                 assert total[number] == 1, "over restarts"
 
     @invariant()

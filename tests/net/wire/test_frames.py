@@ -26,8 +26,9 @@ from journal.net.wire.frames import (
     Prove,
     Push,
     Reply,
-    Request,
+    RequestFrame,
     Welcome,
+    name_of,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -47,7 +48,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Hello, TEXT, st.integers(0, 9), st.integers(0, 9), MAPS),
     st.builds(Prove, TEXT, st.binary(max_size=40)),
     st.builds(Welcome, TEXT, st.lists(TEXT, max_size=3), st.binary(max_size=40)),
-    st.builds(Request, NUMBERS, st.sampled_from(["PUT", "A_1"]), st.sampled_from(["", "pages", "0.a-b"]), MAPS),
+    st.builds(RequestFrame, NUMBERS, st.sampled_from(["PUT", "A_1"]), st.sampled_from(["", "pages", "0.a-b"]), MAPS),
     st.builds(Reply, NUMBERS, PLAIN),
     st.builds(Failure, st.integers(0, ID_MAX), TEXT, TEXT, MAPS),
     st.builds(Push, NUMBERS, NUMBERS, st.lists(PLAIN, max_size=3)),
@@ -227,5 +228,5 @@ def test_what_cannot_be_sent() -> None:
 
 def test_kinds_keep_their_numbers() -> None:
     """The numbers on the wire never change."""
-    names = [kind.__name__ for kind in KINDS]
+    names = [name_of(kind).title() for kind in KINDS]
     assert names == ["Hello", "Prove", "Welcome", "Request", "Reply", "Failure", "Push", "Credit", "Bye", "Alive"]

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from journal.errors import Invalid, LineError
-from journal.net.wire.line import format_line, parse_line
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import LineAddress, Message, format_line, parse_line
 
 NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z")
 PLACES = st.from_regex(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,20}\Z")
@@ -17,8 +16,8 @@ MESSAGES = st.builds(
     Message,
     st.from_regex(r"\A[A-Z_][A-Z0-9_]{0,20}\Z"),
     st.dictionaries(NAMES, VALUES, max_size=8),
-    st.just(Address()) | st.builds(Address, st.just("") | PLACES, PLACES),
-    st.none() | st.builds(Address, PLACES, PLACES),
+    st.just(LineAddress()) | st.builds(LineAddress, st.just("") | PLACES, PLACES),
+    st.none() | st.builds(LineAddress, PLACES, PLACES),
 )
 LINES = st.text('<:/ ABCab12_.-=;"\\nr\n\ré', max_size=60).map(str.encode) | st.binary(max_size=60)
 
@@ -71,11 +70,11 @@ def test_the_whole_form() -> None:
     assert parse_line(line) == Message(
         "LISTEN",
         {"port": "4041", "note": 'a;b"c', "path": "C:\\x\ny", "empty": ""},
-        Address("work", "pages"),
-        Address("host-1", "backend_1"),
+        LineAddress("work", "pages"),
+        LineAddress("host-1", "backend_1"),
     )
     assert parse_line(b"PING\r\n") == Message("PING")
-    assert parse_line(b"pages/STATUS  a=/;b=x y") == Message("STATUS", {"a": "/", "b": "x y"}, Address("", "pages"))
+    assert parse_line(b"pages/STATUS  a=/;b=x y") == Message("STATUS", {"a": "/", "b": "x y"}, LineAddress("", "pages"))
 
 
 @pytest.mark.parametrize(

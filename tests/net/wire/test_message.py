@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from journal.errors import Invalid
-from journal.net.wire.message import Address, Message
+from journal.net.wire.line import LineAddress, Message
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from journal.net.wire.message import Address, Message
         {"parameters": {"1a": "1"}},
         {"parameters": {"": "1"}},
         {"to": ("a", "b")},
-        {"to": Address("a", "")},
-        {"to": Address("a b", "c")},
-        {"sent_from": Address("", "b")},
-        {"sent_from": Address("a", "b:c")},
+        {"to": LineAddress("a", "")},
+        {"to": LineAddress("a b", "c")},
+        {"sent_from": LineAddress("", "b")},
+        {"sent_from": LineAddress("a", "b:c")},
     ],
     ids=str,
 )
@@ -37,5 +37,5 @@ def test_a_message_is_well_formed(wrong: dict[str, Any]) -> None:
 
 def test_a_journal_is_a_service() -> None:
     """Every name that a journal can have is a place that a message can go to."""
-    assert str(Message("PUT", to=Address("work", "0a_b.c-d")).to) == "work:0a_b.c-d"
-    assert str(Address("", "pages")) == "pages"
+    assert str(Message("PUT", to=LineAddress("work", "0a_b.c-d")).to) == "work:0a_b.c-d"
+    assert str(LineAddress("", "pages")) == "pages"

@@ -17,9 +17,9 @@ from journal.errors import (
 )
 from journal.net.wire.auth import EVERYTHING
 from journal.net.wire.events import Answered, Ended, Failed, Opened, PingDue, Requested, Welcomed
-from journal.net.wire.frames import Encoder, Failure, Frame, Hello, Prove, Reply, Request
+from journal.net.wire.frames import Encoder, Failure, Frame, Hello, Prove, Reply, RequestFrame
 from journal.net.wire.limits import Limits
-from journal.net.wire.server_connection import ServerConnection, State
+from journal.net.wire.server_connection import ServerConnection, ServerState
 from tests.net.wire.peers import BACKEND, SECRET, Peers, frames, of, opened
 
 encode = Encoder(1 << 20)
@@ -52,7 +52,7 @@ def test_a_wrong_proof_ends_the_connection(identity: str, secret: bytes) -> None
     peers = Peers(grant=None)
     peers.connect(identity, secret)
     peers.settle()
-    assert peers.server.state is State.ENDED and not of(Opened, peers.asked)
+    assert peers.server.state is ServerState.ENDED and not of(Opened, peers.asked)
     assert isinstance(peers.asked[-1].error, AccessDenied)
     (ended,) = of(Ended, peers.told)
     assert isinstance(ended.error, AccessDenied)
@@ -70,7 +70,7 @@ def test_a_replayed_handshake_proves_nothing() -> None:
     peers.down()
     prove = bytes(peers.client.outgoing)
     peers.settle()
-    assert peers.server.state is State.READY
+    assert peers.server.state is ServerState.READY
     replayed = ServerConnection(peers.daemon, nonce=peers.nonce(), now=0)
     replayed.receive(hello, 0)
     (ended,) = replayed.receive(prove, 0)
@@ -82,7 +82,7 @@ def test_without_a_token_a_client_is_not_let_in() -> None:
     peers = Peers(grant=None)
     peers.settle()
     assert isinstance(of(Ended, peers.told)[0].error, AccessDenied)
-    assert peers.server.state is State.PROVING
+    assert peers.server.state is ServerState.PROVING
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_without_a_token_a_client_is_not_let_in() -> None:
         (Hello("redis", 1, 1, {}), FrameError),
         (Hello("journal", 1, 1, {}), FrameError),
         (Hello("journal", 1, 1, {"nonce": bytes(32), "session": b"x"}), FrameError),
-        (Request(1, "GET", "pages", GET), FrameError),
+        (RequestFrame(1, "GET", "pages", GET), FrameError),
         (Prove("backend", b""), FrameError),
         (Reply(1, 1), FrameError),
     ],
@@ -150,28 +150,28 @@ def test_a_request_is_answered_once() -> None:
 @pytest.mark.parametrize(
     ("request_frame", "error"),
     [
-        (Request(1, "FLY", "", {}), UnknownCommand),
-        (Request(1, "GET", "pages", {}), Invalid),
-        (Request(1, "GET", "pages", {"key": 7}), Invalid),
-        (Request(1, "GET", "mails", GET), AccessDenied),
-        (Request(1, "CLAIM", "pages", {"consumer": "front"}), AccessDenied),
-        (Request(1, "DROP", "pages", {}), AccessDenied),
+        (RequestFrame(1, "FLY", "", {}), UnknownCommand),
+        (RequestFrame(1, "GET", "pages", {}), Invalid),
+        (RequestFrame(1, "GET", "pages", {"key": 7}), Invalid),
+        (RequestFrame(1, "GET", "mails", GET), AccessDenied),
+        (RequestFrame(1, "CLAIM", "pages", {"consumer": "front"}), AccessDenied),
+        (RequestFrame(1, "DROP", "pages", {}), AccessDenied),
     ],
-    ids=lambda value: value.command if isinstance(value, Request) else value.__name__,
+    ids=lambda value: value.command if isinstance(value, RequestFrame) else value.__name__,
 )
-def test_a_refused_request_goes_no_further(request_frame: Request, error: type[Exception]) -> None:
+def test_a_refused_request_goes_no_further(request_frame: RequestFrame, error: type[Exception]) -> None:
     """It is answered here; the connection and what was asked around it go on."""
     peers = Peers(grant=None)
     peers.connect("backend", SECRET)
     peers.settle()
     server = peers.server
-    events = server.receive(encode(request_frame) + encode(Request(2, "GET", "pages", GET)), 0)
+    events = server.receive(encode(request_frame) + encode(RequestFrame(2, "GET", "pages", GET)), 0)
     assert [event.id for event in events] == [2]  # type: ignore[union-attr]
     server.reply(2, "yes", 0)
     failure, reply = frames(server)
     assert isinstance(failure, Failure) and failure.id == 1 and reply == Reply(2, "yes")
     peers.client.session.asked.clear()
-    assert server.state is State.READY
+    assert server.state is ServerState.READY
     assert failure.code == {"UnknownCommand": "unknown_command", "AccessDenied": "access_denied"}.get(
         error.__name__, "invalid"
     )
@@ -180,8 +180,8 @@ def test_a_refused_request_goes_no_further(request_frame: Request, error: type[E
 def test_ids_grow() -> None:
     """A request that comes twice on one connection is no retry but a mistake."""
     server = opened().server
-    server.receive(encode(Request(5, "GET", "pages", GET)), 0)
-    (ended,) = server.receive(encode(Request(5, "GET", "pages", GET)), 0)
+    server.receive(encode(RequestFrame(5, "GET", "pages", GET)), 0)
+    (ended,) = server.receive(encode(RequestFrame(5, "GET", "pages", GET)), 0)
     assert isinstance(ended, Ended) and "they must grow" in str(ended.error)
 
 
@@ -213,7 +213,7 @@ def test_a_reply_that_is_too_long_becomes_an_error() -> None:
     peers.server.reply(number, b"x" * 5000, peers.now)
     (failed,) = peers.down()
     assert isinstance(failed, Failed) and "more than one frame may have" in str(failed.error)
-    assert peers.server.state is State.READY
+    assert peers.server.state is ServerState.READY
 
 
 # -- limits and time ---------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_a_reply_that_is_too_long_becomes_an_error() -> None:
 def test_no_more_is_taken_than_may_be_in_flight() -> None:
     """The rest waits, and comes when something was answered."""
     peers = opened(limits=Limits(in_flight_max=3))
-    many = b"".join(encode(Request(n, "GET", "pages", GET)) for n in range(1, 11))
+    many = b"".join(encode(RequestFrame(n, "GET", "pages", GET)) for n in range(1, 11))
     taken = [event.id for event in of(Requested, peers.server.receive(many, 0))]
     assert taken == [1, 2, 3] and not peers.server.wants_bytes
     assert peers.server.more(0) == []
@@ -240,10 +240,10 @@ def test_a_client_that_never_reads_stops_itself() -> None:
     server, n = peers.server, 0
     while server.wants_bytes:
         n += 1
-        (event,) = server.receive(encode(Request(n, "GET", "pages", GET)), 2000)
+        (event,) = server.receive(encode(RequestFrame(n, "GET", "pages", GET)), 2000)
         server.reply(event.id, b"x" * 1000, 2000)  # type: ignore[union-attr]
     assert 10_000 < len(server.outgoing) < 12_000
-    assert server.receive(encode(Request(n + 1, "GET", "pages", GET)), 2000) == []
+    assert server.receive(encode(RequestFrame(n + 1, "GET", "pages", GET)), 2000) == []
     assert server.deadline == 7000 and server.tick(6999) == []
     server.sent(1, 6999)
     (ended,) = server.tick(11_999)
@@ -256,7 +256,7 @@ def test_a_client_that_never_reads_stops_itself() -> None:
 def test_a_frame_that_trickles_in_is_not_waited_for() -> None:
     """A byte now and then does not buy time; a whole frame does."""
     peers = opened(limits=Limits(frame_ms=1000, idle_ms=100_000))
-    server, data = peers.server, encode(Request(1, "ALIVE", "", {"serial": "x" * 20}))
+    server, data = peers.server, encode(RequestFrame(1, "ALIVE", "", {"serial": "x" * 20}))
     assert server.deadline == 101_000
     for n, byte in enumerate(data[:9]):
         assert server.receive(bytes([byte]), 2000 + 100 * n) == []
@@ -305,7 +305,7 @@ def test_silence_ends_a_connection() -> None:
     """Each byte that comes puts it off."""
     peers = opened(limits=Limits(idle_ms=900))
     server = peers.server
-    server.receive(encode(Request(1, "ALIVE", "", {})), 1800)
+    server.receive(encode(RequestFrame(1, "ALIVE", "", {})), 1800)
     server.sent(len(server.outgoing), 1800)
     assert server.deadline == 2700 and server.tick(2699) == []
     assert isinstance(server.tick(2700)[0], Ended)
@@ -330,9 +330,9 @@ def test_a_daemon_that_stops_does_not_refuse_what_it_has_done() -> None:
     peers.connect()
     peers.up()
     peers.down()
-    size = len(encode(Request(first, "CREATE", "pages", {"key": "a", "data": b"\x01"})))
+    size = len(encode(RequestFrame(first, "CREATE", "pages", {"key": "a", "data": b"\x01"})))
     peers.up(size)
-    assert peers.server.stop(peers.now) == [] and peers.server.state is State.LEAVING
+    assert peers.server.stop(peers.now) == [] and peers.server.state is ServerState.LEAVING
     fourth = peers.ask("CREATE", key="d", data=b"\x01")
     peers.settle()
     before.reply(first, 1, peers.now)
@@ -357,8 +357,8 @@ def test_a_daemon_that_stops_does_nothing_again() -> None:
     peers.connect()
     peers.up()
     peers.down()
-    peers.up(len(encode(Request(first, "GET", "pages", GET))))
-    assert peers.server.stop(peers.now) == [] and peers.server.state is State.LEAVING
+    peers.up(len(encode(RequestFrame(first, "GET", "pages", GET))))
+    assert peers.server.stop(peers.now) == [] and peers.server.state is ServerState.LEAVING
     peers.settle(lambda _: None)
     assert of(Answered, peers.told) == []
     peers.server.reply(first, None, peers.now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from journal.core.requests.request import Retry
+from journal.core.requests.request import RetryRule
 from journal.errors import Busy
 from journal.net.wire.sessions import Sessions, Standing
 
@@ -16,39 +16,39 @@ def sessions(**options: int) -> Sessions[str]:
 def test_a_request_is_done_once() -> None:
     """It is new, then pending, then answered."""
     session, _ = sessions().attach("a", b"s", "one", 0)
-    assert session.begin(1, Retry.REQUEST) is Standing.NEW
-    assert session.begin(1, Retry.REQUEST) is Standing.PENDING
+    assert session.begin(1, RetryRule.REQUEST) is Standing.NEW
+    assert session.begin(1, RetryRule.REQUEST) is Standing.PENDING
     session.finish(1, b"answer")
     session.finish(1, b"another")
-    assert session.begin(1, Retry.REQUEST) is Standing.ANSWERED and session.answer(1) == b"answer"
+    assert session.begin(1, RetryRule.REQUEST) is Standing.ANSWERED and session.answer(1) == b"answer"
 
 
 def test_what_is_forgotten_is_not_done_again() -> None:
     """Unless repeating it is harmless."""
     session, _ = sessions(answers_max=2).attach("a", b"s", "one", 0)
-    for number, retry in enumerate([Retry.REQUEST, Retry.KEY, Retry.TOKEN, Retry.REQUEST], 1):
+    for number, retry in enumerate([RetryRule.REQUEST, RetryRule.KEY, RetryRule.TOKEN, RetryRule.REQUEST], 1):
         session.begin(number, retry)
         session.finish(number, b"x")
-    assert session.begin(1, Retry.REQUEST) is Standing.FORGOTTEN
-    assert session.begin(2, Retry.KEY) is Standing.NEW
-    assert session.begin(3, Retry.TOKEN) is Standing.ANSWERED
-    assert session.begin(4, Retry.REQUEST) is Standing.ANSWERED
-    assert session.begin(5, Retry.ALWAYS) is Standing.NEW
-    assert session.begin(5, Retry.ALWAYS) is Standing.NEW
-    assert session.begin(5, Retry.NEVER) is Standing.FORGOTTEN
+    assert session.begin(1, RetryRule.REQUEST) is Standing.FORGOTTEN
+    assert session.begin(2, RetryRule.KEY) is Standing.NEW
+    assert session.begin(3, RetryRule.TOKEN) is Standing.ANSWERED
+    assert session.begin(4, RetryRule.REQUEST) is Standing.ANSWERED
+    assert session.begin(5, RetryRule.ALWAYS) is Standing.NEW
+    assert session.begin(5, RetryRule.ALWAYS) is Standing.NEW
+    assert session.begin(5, RetryRule.NEVER) is Standing.FORGOTTEN
 
 
 def test_answers_are_bounded_in_bytes() -> None:
     """The oldest go; what is being done stays."""
     session, _ = sessions(answers_bytes_max=100).attach("a", b"s", "one", 0)
-    session.begin(1, Retry.REQUEST)
+    session.begin(1, RetryRule.REQUEST)
     for number in range(2, 50):
-        session.begin(number, Retry.REQUEST)
+        session.begin(number, RetryRule.REQUEST)
         session.finish(number, b"x" * 30)
         assert session.kept_bytes <= 100
-    assert session.begin(1, Retry.REQUEST) is Standing.PENDING
-    assert session.begin(49, Retry.REQUEST) is Standing.ANSWERED
-    assert session.begin(40, Retry.REQUEST) is Standing.FORGOTTEN
+    assert session.begin(1, RetryRule.REQUEST) is Standing.PENDING
+    assert session.begin(49, RetryRule.REQUEST) is Standing.ANSWERED
+    assert session.begin(40, RetryRule.REQUEST) is Standing.FORGOTTEN
 
 
 def test_a_session_is_its_identitys() -> None:
@@ -74,7 +74,7 @@ def test_sessions_are_bounded() -> None:
     all_.detach(second, "two", 20)
     third, _ = all_.attach("a", b"3", "three", 30)
     assert len(all_) == 2 and all_.attach("a", b"2", "two", 30)[0] is second
-    second.begin(1, Retry.REQUEST)
+    second.begin(1, RetryRule.REQUEST)
     second.finish(1, b"x" * 40)
     all_.detach(second, "two", 50)
     all_.expire(149)
@@ -89,13 +89,13 @@ def test_a_session_without_its_answers_does_nothing_twice() -> None:
     all_ = sessions(linger_ms=100)
     session, _ = all_.attach("a", b"1", "one", 0)
     for number in (1, 2, 3):
-        session.begin(number, Retry.REQUEST)
+        session.begin(number, RetryRule.REQUEST)
     session.finish(1, b"answer")
     all_.detach(session, "one", 0)
     assert all_.attach("a", b"1", "two", 100)[0] is session
     session.finish(2, b"late")
-    assert [session.begin(number, Retry.REQUEST) for number in (1, 2, 3)] == [Standing.FORGOTTEN] * 3
-    assert session.begin(2, Retry.KEY) is Standing.NEW and session.begin(4, Retry.REQUEST) is Standing.NEW
+    assert [session.begin(number, RetryRule.REQUEST) for number in (1, 2, 3)] == [Standing.FORGOTTEN] * 3
+    assert session.begin(2, RetryRule.KEY) is Standing.NEW and session.begin(4, RetryRule.REQUEST) is Standing.NEW
     assert all_.kept.bytes == 0
 
 
@@ -103,7 +103,7 @@ def test_a_session_that_is_left_for_good_is_gone() -> None:
     """Not one that another connection has by now."""
     all_ = sessions()
     session, _ = all_.attach("a", b"1", "one", 0)
-    session.begin(1, Retry.REQUEST)
+    session.begin(1, RetryRule.REQUEST)
     session.finish(1, b"answer")
     all_.attach("a", b"1", "two", 0)
     all_.leave(session, "one")
@@ -120,17 +120,17 @@ def test_the_answers_of_all_sessions_together_are_bounded() -> None:
     left, _ = all_.attach("a", b"left", "one", 0)
     here, _ = all_.attach("a", b"here", "two", 0)
     for session in (left, here):
-        session.begin(1, Retry.REQUEST)
+        session.begin(1, RetryRule.REQUEST)
         session.finish(1, b"x" * 40)
     all_.detach(left, "one", 5)
-    here.begin(2, Retry.REQUEST)
+    here.begin(2, RetryRule.REQUEST)
     here.finish(2, b"x" * 40)
     assert left.kept_bytes == 0 and all_.kept.bytes == here.kept_bytes == 80
-    left.begin(2, Retry.REQUEST)
+    left.begin(2, RetryRule.REQUEST)
     left.finish(2, b"x" * 40)
     assert all_.kept.bytes == 80
-    here.begin(3, Retry.REQUEST)
+    here.begin(3, RetryRule.REQUEST)
     here.finish(3, b"x" * 40)
     assert all_.kept.bytes == 80
-    assert here.begin(1, Retry.REQUEST) is Standing.FORGOTTEN
-    assert here.begin(2, Retry.REQUEST) is Standing.ANSWERED
+    assert here.begin(1, RetryRule.REQUEST) is Standing.FORGOTTEN
+    assert here.begin(2, RetryRule.REQUEST) is Standing.ANSWERED

@@ -11,11 +11,18 @@ import journal
 from journal.core.values import Buried, Compacted, Flag, Generation
 from journal.errors import FrameError, KeyExists, LeaseLost
 from journal.net.wire import values as v
+from journal.net.wire.codecs import codec_of
 
 
 def carried(value: Any) -> Any:
     """As it comes out of a frame."""
     return msgpack.unpackb(msgpack.packb(value))
+
+
+def columns(entry: journal.Entry) -> list[Any]:
+    """An entry as a daemon sends it."""
+    packed = msgpack.packb(entry.data)
+    return [packed if name == "data" else getattr(entry, name) for name in v.COLUMNS["entry"]]
 
 
 def test_what_a_store_answers_comes_back(store: journal.Store) -> None:
@@ -25,14 +32,14 @@ def test_what_a_store_answers_comes_back(store: journal.Store) -> None:
     assert v.result_from(carried(v.result_to(result))) == result
     pages.put(b"raw", b"x", priority=0)
     for entry in pages.scan():
-        assert v.entry_from(carried(v.entry_to(entry))) == entry
+        assert v.entry_from(carried(columns(entry))) == entry
     lease = pages.claim(consumer="c")
     assert lease is not None
-    row = v.LeaseRow(*(getattr(lease, name) if name != "data" else b"\xc4\x01x" for name in v.LeaseRow._fields))
+    row = v.LentRow(*(getattr(lease, name) if name != "data" else b"\xc4\x01x" for name in v.LentRow._fields))
     assert v.lease_from(carried(list(row))) == row
     lease.bury("unreadable")
     (buried,) = pages.buried()
-    assert v.buried_from(carried(v.buried_to(buried))) == buried
+    assert v.buried_from(carried([columns(buried.entry), buried.reason, buried.date])) == buried
     for generation in pages.generations():
         assert v.generation_from(carried(v.generation_to(generation))) == generation
     with pages.feed(consumer="audit", live=False) as feed:
@@ -57,14 +64,22 @@ def test_a_generation_that_is_kept_comes_back(store: journal.Store) -> None:
     assert again == generation and [type(part) for part in again] == [type(part) for part in generation]
 
 
+def sent(page: journal.Page) -> dict[str, Any]:
+    """A page as a daemon sends it."""
+    return {
+        "entries": [columns(entry) for entry in page.entries],
+        "after": None if page.after is None else bytes.fromhex(page.after),
+    }
+
+
 def test_pages_and_forecasts_come_back(store: journal.Store) -> None:
     """Pages with the place where to go on, as the engine takes it, and the load ahead with its counts."""
     pages = store.journal("pages")
     pages.put_many([journal.Put(f"/{n}", n, priority=n, delay=n * 40_000) for n in range(5)])
     assert pages.claim() is not None
-    first = v.page_from(carried(v.page_to(pages.select(limit=2))))
+    first = v.page_from(carried(sent(pages.select(limit=2))))
     assert first == pages.select(limit=2) and first.has_more
-    last = v.page_from(carried(v.page_to(pages.select(after=first.after))))
+    last = v.page_from(carried(sent(pages.select(after=first.after))))
     assert [entry.key for entry in last] == ["/2", "/3", "/4"] and last.after is None and not last.has_more
     forecast = pages.forecast()
     assert forecast.total == 5 and v.forecast_from(carried(v.forecast_to(forecast))) == forecast
@@ -85,9 +100,27 @@ def test_flags_and_errors_come_back() -> None:
     error = v.result_from(carried(v.result_to(KeyExists("there is one"))))
     assert type(error) is KeyExists and str(error) == "there is one"
     assert v.error_to(None) is None
-    assert v.deleted_from(carried(v.deleted_to(True))) is True and v.deleted_from(v.deleted_to(False)) is False
-    assert type(v.deleted_from(carried(v.deleted_to(KeyExists("there is one"))))) is KeyExists
+    deleted = codec_of("[bool or error]")
+    yes, no, error = deleted.read(carried(deleted.to([True, False, KeyExists("there is one")])))
+    assert yes is True and no is False and type(error) is KeyExists
     assert type(v.error_from(carried(v.error_to(LeaseLost("late"))))) is LeaseLost
+
+
+def test_a_reply_is_read_by_what_it_is_declared_as() -> None:
+    """A list of values, and a value or none, need no codec of their own; a reply without one is found when the daemon begins."""
+    flags = [Flag("pages", "timeouts", "look", 1, 2, 3)]
+    codec = codec_of("[flag]")
+    assert codec.read(carried(codec.to(flags))) == flags
+    codec = codec_of("[cursor or null]")
+    assert codec.read(carried(codec.to([journal.Cursor(1, 2), None]))) == [journal.Cursor(1, 2), None]
+    extended = codec_of("{deadline, version}")
+    assert extended.read(carried(extended.to((5, 2)))) == (5, 2)
+    begun = codec_of("{load}")
+    assert begun.read(carried(begun.to("0" * 32))) == "0" * 32
+    with pytest.raises(FrameError):
+        codec_of("[flag]").read(None)
+    with pytest.raises(KeyError):
+        codec_of("[nothing]")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from journal.cli import main
 from journal.core.limits import DATE_MAX
 from spark_export import export as module_function
 from spark_export.columns.layout import FIELD, TIMELINE, TYPE
-from spark_export.exports.manifest import NAME, Manifest
+from spark_export.exports.manifest import NAME, ExportManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ SCHEMA = Schema([Field("uri", "text", required=True), Field("depth", "uint8"), F
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store that nobody owns, with a journal of ten entries."""
+    """A store without an owner, with a journal of ten entries."""
     made = tmp_path / "work.journal"
     with journal.open(made) as store:
         pages = store.journal("pages", schema=SCHEMA)
@@ -122,7 +122,7 @@ def test_an_interrupted_export_is_begun_again(spark: SparkSession, path: Path, o
 def test_the_store_is_free_while_spark_writes(
     spark: SparkSession, path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E4: whoever owns it next need not wait for Spark; what is put then is not in the export."""
+    """E4: the next owner need not wait for Spark; what is put then is not in the export."""
     job: Any = sys.modules["spark_export.api.export"]._Job  # type: ignore[attr-defined]
     write = job._write
 
@@ -230,7 +230,7 @@ def test_the_command_exports(spark: SparkSession, path: Path, out: Path, capsys:
     assert not any("snappy" in file.name for file in (out / "full").rglob("*"))
     assert main([*words, "--json", "--replace"]) == 0
     kept = capsys.readouterr().out
-    assert Manifest.from_json(kept, "here") == Manifest.from_json((out / "full" / NAME).read_text(), "here")
+    assert ExportManifest.from_json(kept, "here") == ExportManifest.from_json((out / "full" / NAME).read_text(), "here")
     assert main(words) == 1
     assert "[JOURNAL_TARGET_EXISTS]" in capsys.readouterr().err
     assert main([*words[:3], str(out / "x"), "--option", "compression"]) == 2

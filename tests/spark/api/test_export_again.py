@@ -24,7 +24,7 @@ ONLY_KEYS = {"columns": "key,key_bytes,priority"}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store that nobody owns, with a journal of ten entries."""
+    """A store without an owner, with a journal of ten entries."""
     made = tmp_path / "work.journal"
     with journal.open(made) as store:
         store.journal("pages").put_many([journal.Put(f"k{n}", n, priority=n) for n in range(10)])
@@ -189,7 +189,7 @@ def test_since_an_export_of_a_merged_journal_that_was_dropped(spark: SparkSessio
 
 
 def test_what_is_available_after_a_lease_has_ended(spark: SparkSession, path: Path, out: Path) -> None:
-    """Nobody has owned the store since, so nobody took it back: the entry is due all the same."""
+    """The store had no owner since, so no process took it back: the entry is due all the same."""
     with journal.open(path, clock=journal.testing.ManualClock(1_000)) as store:
         pages = store.journal("short")
         pages.put_many([journal.Put("a", 1), journal.Put("b", 2)])
@@ -222,7 +222,7 @@ def heavy(tmp_path: Path) -> Path:
 def test_what_an_export_does_not_have_is_told(
     spark: SparkSession, heavy: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Buried entries and successors are counted, and whoever exports all of a journal is warned: a drop would lose them."""
+    """Buried entries and successors are counted, and a program that exports all of a journal is warned: a drop would lose them."""
     with pytest.warns(
         UserWarning, match=r"^\[JOURNAL_LEFT_OUT\] the journal 'pages' has 1 buried entries, and 1 that wait"
     ):

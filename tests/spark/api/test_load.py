@@ -28,7 +28,7 @@ ROWS = [(f"page-{n}", n % 3, NOW + n, f"/page/{n}") for n in range(100)]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a journal, which nobody owns."""
+    """A store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages").put("page-1", {"uri": "/before"}, priority=9, process_date=NOW, insertion_date=NOW - 9)
     return tmp_path / "work.journal"
@@ -185,20 +185,20 @@ def test_a_transaction_that_fails_leaves_nothing(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No room for the record: nothing of it is there."""
-    from journal.engine.log.writer import Log
+    from journal.engine.log.writer import LogWriter
 
     def full(*_: Any, **__: Any) -> Any:
         raise StoreFull("no room on the disk")
 
     with journal.open(path) as store, monkeypatch.context() as patched:
-        patched.setattr(Log, "append", full)
+        patched.setattr(LogWriter, "append", full)
         with pytest.raises(StoreFull, match="no room"):
             load(frame(spark), store, "pages")
 
 
 @pytest.mark.usefixtures("unchanged")
 def test_rows_that_cannot_be_loaded_fail_the_load(spark: SparkSession, path: Path) -> None:
-    """By default; whoever finds it, a task or the journal."""
+    """By default; found by a task or by the journal."""
     with pytest.raises(journal.Invalid, match=r"\[JOURNAL_ROWS_REJECTED\].*priority"):
         load(frame(spark, [*ROWS, ("x", 256, NOW, "")]), path, "pages")
     with pytest.raises(Exception, match=r"\[JOURNAL_ROWS_REJECTED\].*no JSON"):
@@ -220,7 +220,7 @@ def test_rows_that_cannot_be_loaded_are_listed(spark: SparkSession, path: Path, 
 
 
 def test_a_load_that_was_made_is_not_made_again(spark: SparkSession, path: Path) -> None:
-    """Whoever repeats it, and with whatever rows: its number is kept with the rows."""
+    """By any program, and with any rows: its number is kept with the rows."""
     write(frame(spark), path, txnAppId="nightly", txnVersion="7")
     before = entries(path)
     write(frame(spark, [("late", 0, NOW, "")]), path, txnAppId="nightly", txnVersion="7")
@@ -241,7 +241,7 @@ def test_attempts_that_do_not_count_are_in_no_load(path: Path) -> None:
     plan = planned(WriteOptions.parse({"path": str(path), "journal": "pages", "on_conflict": "error"}), batch.schema)
     lost, counts = stage([batch], plan, 0), stage([batch], plan, 0)
     assert lost.name != counts.name
-    assert commit(plan, [counts], None).loaded.inserted == 2
+    assert commit(plan, [counts], None).inserted == 2
     assert {"x", "y"} < entries(path).keys()
 
 
@@ -253,7 +253,7 @@ def test_an_empty_frame_changes_nothing(spark: SparkSession, path: Path) -> None
 
 
 def test_what_nobody_knows_the_owner_of_goes_later(path: Path) -> None:
-    """After a day, with another load of the same store; what is younger may be somebody's."""
+    """After a day, with another load of the same store; what is younger may be in use."""
     import os
 
     from spark_export.loads.staging import STALE_S, beside

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc here to see who listens where")
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc here to see the sockets that listen")
 def test_listens_on_the_loopback_only(spark: SparkSession) -> None:
     """S1: neither Java nor the Python workers can be reached from another machine."""
     assert spark.sparkContext.parallelize([1, 2], 2).map(lambda n: n + 1).collect() == [2, 3]  # so that workers run
@@ -78,7 +78,7 @@ def test_a_cluster_elsewhere_must_reach_the_driver(master: str, is_here: bool) -
 
 
 def test_a_session_of_the_users_own_knows_the_format(spark: SparkSession) -> None:
-    """The module pyspark_journal is found by name; nobody has to register anything."""
+    """The module pyspark_journal is found by name; no program has to register anything."""
     own = spark.newSession()
     with pytest.raises(Exception, match=r"\[JOURNAL_OPTION_MISSING\]"):
         own.read.format("journal").load("nowhere.journal")

@@ -25,7 +25,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a journal, which nobody owns."""
+    """A store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages").put("there", "before")
     return tmp_path / "work.journal"

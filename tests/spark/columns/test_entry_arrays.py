@@ -39,7 +39,7 @@ def by_lmdb(part: Any) -> list[Shown]:
     return found
 
 
-def shown(many: Iterable[entry_arrays.Packed]) -> list[Shown]:
+def shown(many: Iterable[entry_arrays.PackedEntries]) -> list[Shown]:
     """The same of what was read from pages."""
     found: list[Shown] = []
     for entries in many:

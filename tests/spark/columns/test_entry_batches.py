@@ -11,12 +11,13 @@ from journal import Field, Invalid, Schema
 from journal.core.entry.rows import WAITING, pack_data
 from journal.core.limits import DATE_MAX
 from spark_export.columns.json_codec import value_of
-from spark_export.columns.layout import Column, layout
+from spark_export.columns.layout import Column, RowFilter, layout
 from tests.spark.blocks import NOW, Made, block
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'journal[spark]'")
 from spark_export.columns import entry_arrays  # noqa: E402 - numpy and pyarrow are needed for it
-from spark_export.columns.entry_batches import Rows, Shaper  # noqa: E402
+from spark_export.columns.entry_arrays import of_block  # noqa: E402
+from spark_export.columns.entry_batches import BatchShaper  # noqa: E402
 from spark_export.columns.field_columns import ARROW  # noqa: E402
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,9 +31,9 @@ def rows_of(made: Made, schema: Schema | None = None, decode: str = "auto", **ro
     """The rows of a block, as Python has them, checked as Arrow does."""
     columns: tuple[Column, ...] = layout(schema, decode)
     arrow = pa.schema([(column.name, ARROW[column.kind]) for column in columns])
-    shaper = Shaper(arrow, columns, Rows(taken=NOW, **rows), data=schema, decode=decode)
+    shaper = BatchShaper(arrow, columns, RowFilter(**rows), NOW, data=schema, decode=decode)
     found: list[dict[str, Any]] = []
-    for batch in shaper.batches(made):
+    for batch in filter(None, map(shaper.batch, of_block(made))):
         batch.validate(full=True)
         found += batch.to_pylist()
     return found
@@ -106,7 +107,7 @@ def test_text_and_bytes_keys_have_a_column_each() -> None:
     ],
 )
 def test_filters(rows: dict[str, Any], found: list[str]) -> None:
-    """Each option leaves what it says; an entry that has expired is no row, unless somebody works on it."""
+    """Each option leaves what it says; an entry that has expired is no row, unless a consumer works on it."""
     made = block(
         {"key": "a", "priority": 0},
         {"key": "b", "priority": 1, "expiration": NOW, "lease": ("c", NOW, NOW + 9, 2, 0)},
@@ -119,7 +120,7 @@ def test_filters(rows: dict[str, Any], found: list[str]) -> None:
 
 
 def test_a_lease_that_is_over_does_not_count() -> None:
-    """B3: its entry waits, whether somebody has taken it back yet or not; one that has expired meanwhile is no row."""
+    """B3: its entry waits, whether it was taken back yet or not; one that has expired meanwhile is no row."""
     made = block(
         {"key": "a", "lease": ("c", NOW - 9, NOW, 2, 0)},
         {"key": "b", "lease": ("c", NOW - 9, NOW + 1, 2, 0)},

@@ -84,7 +84,7 @@ def test_a_schema_says_which_columns_are_fields() -> None:
         FieldColumn("data_priority", "priority", "int"),
         FieldColumn("tags", "tags", "list"),
     )
-    assert found.is_key_formed and found.key is None and found.data == "data"
+    assert found.key is None and found.data == "data"
 
 
 def test_a_schema_refuses_other_columns_and_misses_required_ones() -> None:

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from journal import Cursor, Field, Invalid, Schema
-from spark_export.exports.manifest import Manifest
+from spark_export.exports.manifest import ExportManifest
 
 SCHEMA = Schema(
     [Field("uri", "text", required=True), Field("raw", "bytes", default=b"\0\xff")], key="uri", name="pages"
 )
-MANIFEST = Manifest(
+MANIFEST = ExportManifest(
     store="work.journal",
     journal="pages",
     cursor=Cursor(3, 17),
@@ -35,7 +35,7 @@ MANIFEST = Manifest(
 def test_a_manifest_is_read_as_it_was_written() -> None:
     """Cursors, schemas with defaults of bytes, and sizes."""
     text = MANIFEST.to_json()
-    assert Manifest.from_json(text, "here") == MANIFEST
+    assert ExportManifest.from_json(text, "here") == MANIFEST
     assert json.loads(text)["bytes"] == MANIFEST.bytes == 15
 
 
@@ -43,7 +43,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
 def test_a_part_of_a_manifest_is_none(cut: int) -> None:
     """A crash may leave any part of it."""
     with pytest.raises(Invalid, match=r"^\[JOURNAL_TARGET_INVALID\] here is no manifest"):
-        Manifest.from_json(MANIFEST.to_json()[:cut], "here")
+        ExportManifest.from_json(MANIFEST.to_json()[:cut], "here")
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_odd_values_are_refused(name: str, value: object) -> None:
     """Each with an error of ours."""
     kept = json.loads(MANIFEST.to_json()) | {name: value}
     with pytest.raises(Invalid, match=r"^\[JOURNAL_TARGET_INVALID\]"):
-        Manifest.from_json(json.dumps(kept), "here")
+        ExportManifest.from_json(json.dumps(kept), "here")
 
 
 def test_another_version_is_named() -> None:
     """And what is known."""
     kept = json.loads(MANIFEST.to_json()) | {"version": 2}
     with pytest.raises(Invalid, match=r"^\[JOURNAL_TARGET_INVALID\] here has version 2, and 1 is known"):
-        Manifest.from_json(json.dumps(kept), "here")
+        ExportManifest.from_json(json.dumps(kept), "here")

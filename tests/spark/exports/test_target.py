@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from journal import Busy, Invalid
-from spark_export.exports.target import HadoopTarget, LocalTarget, Target
+from spark_export.exports.target import ExportTarget, HadoopTarget, LocalTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'journal[spark]'")
 
-Make = Callable[[Path], Target]
+Make = Callable[[Path], ExportTarget]
 
 
 @pytest.fixture(params=["local", "hadoop"])

@@ -26,7 +26,7 @@ KEYS = [
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a journal, which nobody owns."""
+    """A store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages")
     return tmp_path / "work.journal"

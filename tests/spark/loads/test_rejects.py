@@ -16,7 +16,8 @@ pytest.importorskip("pyarrow", reason="pip install 'journal[spark]'")
 import pyarrow as pa
 
 from spark_export.loads.plan import commit, planned, stage
-from spark_export.loads.rejects import LeftOut, RejectList
+from spark_export.loads.rejects import RejectList
+from spark_export.loads.result import RejectedRow
 from spark_export.options.load import WriteOptions
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ BATCH = pa.record_batch({"key": ["a", "b", "c"], "priority": [1, 999, 2]})
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a journal, which nobody owns."""
+    """A store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages")
     return tmp_path / "work.journal"
@@ -54,7 +55,7 @@ def test_a_load_that_was_made_before_leaves_the_list_alone(path: Path, tmp_path:
     for is_repeated in (False, True):
         plan = planned(given(path, tmp_path / "rejects.jsonl"), BATCH.schema)
         outcome = commit(plan, [stage([BATCH], plan, 0)], ("nightly", 1))
-        assert outcome.loaded.is_repeated is is_repeated
+        assert outcome.is_repeated is is_repeated
         assert listed(tmp_path / "rejects.jsonl") == ["b"]
     assert keys(path) == {"a", "c"}
     assert sorted(os.listdir(tmp_path)) == ["rejects.jsonl", "work.journal"]
@@ -82,7 +83,7 @@ def test_a_list_is_whole_or_not_there(tmp_path: Path) -> None:
         assert (tmp_path / "rejects.jsonl").read_text() == "before"
     assert os.listdir(tmp_path) == ["rejects.jsonl"] and (tmp_path / "rejects.jsonl").read_text() == "before"
     with RejectList(str(tmp_path / "rejects.jsonl")) as found:
-        found.keep([LeftOut(0, 1, "\ud800", "no text"), LeftOut(0, 2, b"\xff", "bytes")])
+        found.keep([RejectedRow(0, 1, "\ud800", "no text"), RejectedRow(0, 2, b"\xff", "bytes")])
     assert listed(tmp_path / "rejects.jsonl") == ["\ud800", {"$bytes": "/w=="}]
     assert os.listdir(tmp_path) == ["rejects.jsonl"]
 

@@ -23,7 +23,6 @@ MOMENT = datetime.fromtimestamp(NOW // 1000, UTC).replace(microsecond=123_999)
 
 class Rows(NamedTuple):
     rows: list[Any]
-    positions: list[int]
     rejected: list[Any]
 
 
@@ -33,7 +32,7 @@ def made(
     batch = pa.record_batch(columns)
     data_format = options.pop("data_format", "auto")
     found = rows_of(batch, columns_of(batch.schema, options, schema, data_format), due)
-    return Rows([tuple(row) for row in decode_block(found.block())], list(found.positions), found.rejected)
+    return Rows([tuple(row) for row in decode_block(found.block())], found.rejected)
 
 
 def data(row: Any) -> Any:
@@ -42,14 +41,14 @@ def data(row: Any) -> Any:
 
 def test_a_key_alone_is_an_entry() -> None:
     """What is not given is what a put has by default."""
-    rows, positions, rejected = made({"key": ["a", "b"]})
+    rows, rejected = made({"key": ["a", "b"]})
     assert rows == [("a", b"\xc0", 100, None, None, 0, ""), ("b", b"\xc0", 100, None, None, 0, "")]
-    assert list(positions) == [0, 1] and rejected == []
+    assert rejected == []
 
 
 def test_every_column_is_taken() -> None:
     """Timestamps are cut to the millisecond; nulls are what a put has by default."""
-    rows, _, rejected = made(
+    rows, rejected = made(
         {
             "key": pa.array(["a", None]),
             "key_bytes": pa.array([None, b"\xff"]),
@@ -70,16 +69,14 @@ def test_every_column_is_taken() -> None:
 
 def test_other_columns_are_fields_of_the_data() -> None:
     """A null is a field that is not there."""
-    rows, _, _ = made(
-        {"key": ["a", "b"], "n": pa.array([1, None], pa.int32()), "uri": ["/a", "/b"], "on": [True, False]}
-    )
+    rows, _ = made({"key": ["a", "b"], "n": pa.array([1, None], pa.int32()), "uri": ["/a", "/b"], "on": [True, False]})
     assert [data(row) for row in rows] == [{"n": 1, "uri": "/a", "on": True}, {"uri": "/b", "on": False}]
 
 
 def test_nested_values_keep_their_form() -> None:
     """Moments become milliseconds wherever they are; a day is a text."""
     kind = pa.struct([("at", pa.timestamp("us", "UTC")), ("tags", pa.list_(pa.string()))])
-    rows, _, rejected = made(
+    rows, rejected = made(
         {
             "key": ["a"],
             "deep": pa.array([[{"at": MOMENT, "tags": ["x", None]}, None]], pa.list_(kind)),
@@ -108,7 +105,7 @@ def test_data_is_json_or_msgpack_or_what_it_is() -> None:
 def test_beside_fields_the_data_counts_where_it_is_given() -> None:
     """What fields cannot say is in the data."""
     schema = journal.Schema({"n": "int", "tags": "list"})
-    rows, _, rejected = made(
+    rows, rejected = made(
         {
             "key": ["a", "b", "c"],
             "n": pa.array([1, None, 3]),
@@ -122,21 +119,21 @@ def test_beside_fields_the_data_counts_where_it_is_given() -> None:
 
 
 def test_bad_rows_are_listed_and_good_ones_stay() -> None:
-    """Each with its position and the reason; the good ones know where they were."""
+    """Each with its position and the reason; the good ones stay."""
     found = made({"key": ["a", "b", "c"], "data": ["1", "{", "3"]})
-    assert [(row[0], data(row)) for row in found.rows] == [("a", 1), ("c", 3)] and found.positions == [0, 2]
+    assert [(row[0], data(row)) for row in found.rows] == [("a", 1), ("c", 3)]
     assert [(one.row, one.key) for one in found.rejected] == [(1, "b")]
     assert found.rejected[0].reason.startswith("the data is no JSON")
 
 
 def test_what_a_row_may_be_is_not_decided_here() -> None:
     """The journal refuses it, by the rules of a put: one place for one fact."""
-    rows, _, rejected = made({"key": pa.array([None, "b"]), "priority": [256, -1], "expiration": [-1, 0]})
+    rows, rejected = made({"key": pa.array([None, "b"]), "priority": [256, -1], "expiration": [-1, 0]})
     assert rejected == [] and [(row[0], row[2], row[5]) for row in rows] == [(None, 256, -1), ("b", -1, 0)]
 
 
 def test_a_key_in_two_columns_is_refused() -> None:
-    """Nobody can say which one is meant."""
+    """It is unknown which one is meant."""
     found = made({"key": ["a"], "key_bytes": [b"a"]})
     assert found.rows == [] and "both have a key" in found.rejected[0].reason
 

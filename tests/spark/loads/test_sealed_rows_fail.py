@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import journal
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 from journal.testing import ManualClock
 from tests.engine.helpers import Failing
 from tests.engine.loads.blocks import log_size
@@ -74,15 +74,15 @@ def test_a_crash_in_the_middle(
 ) -> None:
     """Of a record that was cut nothing is there."""
     pages.put("before")
-    insert: Any = State.insert_entries
+    insert: Any = JournalState.insert_entries
     copies: list[Path] = []
 
-    def watched(state: State, *args: Any, **more: Any) -> None:
+    def watched(state: JournalState, *args: Any, **more: Any) -> None:
         copies.append(tmp_path / f"copy-{len(copies)}")
         shutil.copytree(store.path, copies[-1], ignore=shutil.ignore_patterns("SOCKET"))
         insert(state, *args, **more)
 
-    monkeypatch.setattr(State, "insert_entries", watched)
+    monkeypatch.setattr(JournalState, "insert_entries", watched)
     pages.load([parts.sealed(*(some(n, start) for start, n in MUCH))])
     assert len(copies) == 5
     for copy in copies:
@@ -95,16 +95,16 @@ def test_an_interrupt_in_the_middle(
     monkeypatch: pytest.MonkeyPatch, store: journal.Store, pages: journal.Journal, parts: Parts, calls: int
 ) -> None:
     """It is made wholly or not at all, whatever was applied then."""
-    insert, count = State.insert_entries, 0
+    insert, count = JournalState.insert_entries, 0
 
-    def interrupted(state: State, *args: Any, **more: Any) -> None:
+    def interrupted(state: JournalState, *args: Any, **more: Any) -> None:
         nonlocal count
         count += 1
         if count == calls:
             raise KeyboardInterrupt
         insert(state, *args, **more)
 
-    monkeypatch.setattr(State, "insert_entries", interrupted)
+    monkeypatch.setattr(JournalState, "insert_entries", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pages.load([parts.sealed(some(20_000), some(20_000, 20_000))])
     monkeypatch.undo()
@@ -124,7 +124,7 @@ def test_an_interrupt_at_the_end(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(State, "insert_keys", interrupted)
+            patched.setattr(JournalState, "insert_keys", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 pages.load([parts.sealed(some(20_000))])
         pages.put("after")

@@ -26,9 +26,9 @@ def test_all_options_of_a_reader() -> None:
         }
     )
     assert (options.place.path, options.place.journal, options.place.is_address) == ("work.journal", "pages", False)
-    assert options.status == "waiting" and options.priorities == (0, 1, 2, 50)
-    assert (options.since, options.until) == (1_700_000_000_000, 1_893_456_000_000)
-    assert options.key_prefix == "/a" and options.columns == ("key", "data")
+    assert options.rows.status == "waiting" and options.rows.priorities == (0, 1, 2, 50)
+    assert (options.rows.since, options.rows.until) == (1_700_000_000_000, 1_893_456_000_000)
+    assert options.rows.key_prefix == "/a" and options.columns == ("key", "data")
     assert (options.decode, options.partitions, options.snapshot) == ("json", 7, None)
 
 

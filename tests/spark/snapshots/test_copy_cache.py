@@ -44,7 +44,7 @@ def test_what_is_no_list_of_copies_is_none(top: str, text: str) -> None:
 
 
 def test_a_directory_of_others_is_not_believed(top: str) -> None:
-    """Y2: nobody can have us read a file of theirs."""
+    """Y2: no other user can have us read a file of theirs."""
     remember(top, PLACE, COPIES)
     os.chmod(top, 0o777)
     assert known(top, PLACE) == []

@@ -41,12 +41,12 @@ def read(spark: SparkSession, path: Path | str, name: str = "pages", **options: 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store of a test is; nobody owns it."""
+    """Where the store of a test is; it has no owner."""
     return tmp_path / "work.journal"
 
 
 def test_rows_are_what_scan_gives(spark: SparkSession, path: Path) -> None:
-    """Every entry, with text and bytes keys, owners, expirations and leases; of a store that nobody owns."""
+    """Every entry, with text and bytes keys, owners, expirations and leases; of a store without an owner."""
     with journal.open(path) as store:
         pages = store.journal("pages")
         now = pages.now()

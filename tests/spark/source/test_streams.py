@@ -24,7 +24,7 @@ END_S = 300
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with ten changes, which nobody owns."""
+    """A store with ten changes, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         pages = store.journal("pages", log_old=True)
         for n in range(8):

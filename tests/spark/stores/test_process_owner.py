@@ -37,7 +37,7 @@ with staging.part("half") as part:
 
 @pytest.fixture
 def options(tmp_path: Path) -> WriteOptions:
-    """Of a store with a journal, which nobody owns."""
+    """Of a store with a journal, without an owner."""
     with journal.open(tmp_path / "work.journal") as store:
         store.journal("pages")
     return WriteOptions.parse({"path": str(tmp_path / "work.journal"), "journal": "pages"})
@@ -48,7 +48,7 @@ def left(options: WriteOptions) -> list[str]:
 
 
 def test_parts_of_a_killed_loader_go_with_the_next_load(options: WriteOptions) -> None:
-    """While it lives they stay, whoever loads beside it."""
+    """While it lives they stay, with loads beside it."""
     words = [sys.executable, "-c", WORKER, options.place.path]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loader:
         assert loader.stdout is not None
@@ -58,7 +58,7 @@ def test_parts_of_a_killed_loader_go_with_the_next_load(options: WriteOptions) -
         assert len(left(options)) == 1, "the one that is being written"
         loader.kill()
         os.waitid(os.P_PID, loader.pid, os.WEXITED | os.WNOWAIT)
-        assert is_gone(holder), "also while nobody has asked how it ended"
+        assert is_gone(holder), "also while its end was not asked for"
     assert is_gone(holder) and len(left(options)) == 1
     begin(options).remove()
     assert left(options) == []
@@ -70,7 +70,7 @@ def test_a_load_of_spark_lives_with_its_driver(options: WriteOptions) -> None:
     plan = planned(options, batch.schema)
     assert (plan.staging.directory or "").endswith(f".{driver()}") and driver() != own()
     begin(options).remove()
-    assert commit(plan, [stage([batch], plan, 0)], None).loaded.inserted == 1
+    assert commit(plan, [stage([batch], plan, 0)], None).inserted == 1
     assert left(options) == []
 
 
@@ -96,7 +96,7 @@ def test_what_a_killed_program_left_in_the_temporary_directory_goes(tmp_path: Pa
 
 
 def test_a_turn_leaves_no_file(options: WriteOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nor do two who wait for each other take one turn at a time less."""
+    """Two that wait for each other still take one turn at a time."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     code = (

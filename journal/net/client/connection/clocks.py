@@ -6,19 +6,10 @@ import threading
 from typing import Any
 
 from journal.core.clock_drift import Drift, Sample, round_trip
-from journal.core.quoting import shown
 from journal.core.requests.control import PingRequest
-from journal.errors import FrameError, Invalid
+from journal.errors import Invalid
 from journal.net.client.connection.call import Call, call_of
 from journal.shield import shielded
-
-
-def pong_from(value: Any) -> tuple[int, int]:
-    """The answer to a PING: when the daemon received it and answered, by its own clock."""
-    match value:
-        case {"received": int(received), "answered": int(answered)}:
-            return received, answered
-    raise FrameError(f"{shown(value)} is no answer to PING: it has received and answered")
 
 
 @shielded

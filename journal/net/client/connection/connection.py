@@ -24,7 +24,7 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any
 
-from journal.core.requests.request import Retry
+from journal.core.requests.request import RetryRule
 from journal.errors import (
     AccessDenied,
     Busy,
@@ -45,7 +45,7 @@ from journal.net.client.connection.sockets import LOOK_S, Wire
 from journal.net.client.connection.transport import Insecure, open_wire
 from journal.net.client.connection.waiters import Inbox, Posted, Waiter
 from journal.net.wire.auth import NONCE_BYTES, SESSION_BYTES
-from journal.net.wire.client_connection import Asked, ClientConnection, ClientSession, State
+from journal.net.wire.client_connection import Asked, ClientConnection, ClientSession, ClientState
 from journal.net.wire.events import Answered, Ended, Event, Failed, Pushed, Welcomed
 from journal.shield import BREAKABLE, Latch, take
 from journal.threads import begin
@@ -110,7 +110,7 @@ class Shared:
         if call.undo is not None:
             asked.outlives = True
         connection = self._connection
-        if connection is not None and connection.state is State.READY:
+        if connection is not None and connection.state is ClientState.READY:
             assert self._wire is not None
             connection.put_out(asked, 0 if connection.outgoing else self._wire.send(asked.data), now)
             if connection.outgoing:
@@ -131,7 +131,7 @@ class Shared:
 
     def _paid(self, call: Call, result: Any, error: JournalError | None) -> None:
         """A request without a waiting caller is sent again when its outcome is unknown: all of these have the same effect twice."""
-        if call.command.retry is not Retry.CONNECTION:
+        if call.command.retry is not RetryRule.CONNECTION:
             if isinstance(error, Stopping):
                 self._owed_next.append(call)
             elif isinstance(error, ConnectionLost):
@@ -402,7 +402,7 @@ class Shared:
         rooms, self._rooms = self._rooms, []
         for waiter in rooms:
             waiter.end(error=error or ConnectionLost(reason))
-        for call in [call for call in self._owed if call.command.retry is Retry.CONNECTION]:
+        for call in [call for call in self._owed if call.command.retry is RetryRule.CONNECTION]:
             self._owed.remove(call)
         self._end_settling()
 

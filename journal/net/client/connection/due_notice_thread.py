@@ -1,7 +1,7 @@
 """
 LISTEN, the client's socket: one UDP port and one thread for all workers of a connection, while there are any.
 
-The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices_client), and
+The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices), and
 wakes sleeping workers.
 
 N1  A registration ends with its connection. The thread sees that end also while no thread reads, and registers anew: the daemon then
@@ -25,8 +25,7 @@ from journal.errors import ConnectionLost, JournalError, NotFound, StorageError
 from journal.net.client.connection.call import call_of
 from journal.net.client.connection.connection import now_ms
 from journal.net.client.connection.heartbeat import TIMEOUT_MS, Heart
-from journal.net.wire.due_notices_client import Watch
-from journal.net.wire.due_notices_server import ALL
+from journal.net.wire.due_notices import ALL, Watch
 from journal.net.wire.limits import DATAGRAM_BYTES_MAX
 from journal.threads import begin
 

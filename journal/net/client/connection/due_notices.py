@@ -16,7 +16,7 @@ from time import monotonic
 from journal.net.client.connection.clocks import Clocks
 from journal.net.client.connection.due_notice_thread import Listening
 from journal.net.client.connection.heartbeat import Heart, steady_ms
-from journal.net.wire.due_notices_client import Poll
+from journal.net.wire.due_notices import Poll
 from journal.shield import SHIELD, give_way, look_up_s
 
 STOP_LOOK_S = 0.25

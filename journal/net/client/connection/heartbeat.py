@@ -13,8 +13,9 @@ import threading
 import time
 
 from journal.errors import JournalError, StorageError
-from journal.net.client.connection.clocks import Clocks, pong_from
+from journal.net.client.connection.clocks import Clocks
 from journal.net.client.connection.link import Link
+from journal.net.wire.codecs import pong_from
 from journal.shield import shielded
 from journal.threads import begin
 

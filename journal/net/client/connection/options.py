@@ -9,7 +9,7 @@ from journal.core.times import DurationLike, duration_ms
 from journal.errors import Invalid
 from journal.net.wire.auth import SECRET_BYTES_MAX, SECRET_BYTES_MIN
 from journal.net.wire.limits import DEFAULT, Limits
-from journal.net.wire.message import PLACE, checked
+from journal.net.wire.line import PLACE, checked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -96,7 +96,7 @@ def check_consent(*, has_places: bool, has_tokens: bool, trust_loopback: object)
         raise Invalid("trust_loopback is for tcp= without tokens: leave it out")
     if has_places and not has_tokens and not trust_loopback:
         raise Invalid(
-            "over TCP nobody can be told from anybody else without tokens: give tokens= (read_tokens of "
+            "over TCP clients cannot be told apart without tokens: give tokens= (read_tokens of "
             "journal.net.server.runtime.token_file), or say trust_loopback=True: then every user of this machine may do everything"
         )
 

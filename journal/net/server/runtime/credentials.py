@@ -50,9 +50,9 @@ def vouched(credentials: Credentials | None, *, has_tokens: bool) -> Grant | Non
         return EVERYTHING
     if has_tokens:
         return None
-    who = "the system does not tell who this is" if credentials is None else f"this is user {credentials.uid}"
+    user = "the system does not tell which user this is" if credentials is None else f"this is user {credentials.uid}"
     raise AccessDenied(
-        f"{who}, and without a token only the daemon's own user ({os.geteuid()}) and root are let in: give the daemon tokens "
+        f"{user}, and without a token only the daemon's own user ({os.geteuid()}) and root are let in: give the daemon tokens "
         "(`journal tokens add`)"
     )
 

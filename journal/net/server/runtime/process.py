@@ -19,6 +19,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -69,26 +70,23 @@ def signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@dataclass(eq=False)
 class Process:
-    """One server, from its start to its end. On the thread that holds the signals."""
+    """
+    One server, from its start to its end. On the thread that holds the signals.
 
-    def __init__(
-        self,
-        server: Serving,
-        *,
-        notify: Notify,
-        reload: Callable[[], str],
-        close: Callable[[], None],
-        stop_s: float,
-        status: str,
-    ) -> None:
-        """`reload` reads files again and says what it found; `close` is called when the server has ended."""
-        self._server = server
-        self._notify = notify
-        self._reload = reload
-        self._close = close
-        self._stop_s = stop_s
-        self._status = status
+    `reload` reads files again and says what it found; `close` is called when the server has ended.
+    """
+
+    server: Serving
+    _: KW_ONLY
+    notify: Notify
+    reload: Callable[[], str]
+    close: Callable[[], None]
+    stop_s: float
+    status: str
+
+    def __post_init__(self) -> None:
         self._thread = threading.get_ident()
         self._is_over = threading.Event()
         self._is_stopping = False
@@ -98,8 +96,8 @@ class Process:
     def run(self) -> None:
         """Until the server has ended and the store is closed; raises what went wrong at that."""
         end = begin(threading.Thread(target=self._wait_for_end, name="journal-daemon-end", daemon=True))
-        self._notify.ready(self._status)
-        interval = self._notify.watchdog_s
+        self.notify.ready(self.status)
+        interval = self.notify.watchdog_s
         next_sign = monotonic()
         while not self._is_over.is_set():
             if interval is None:
@@ -120,11 +118,11 @@ class Process:
         """On a thread of its own: while the store is closed a second signal still counts (J2)."""
         try:
             try:
-                self._server.join()
+                self.server.join()
             finally:
-                self._close()
-            if not self._server.is_stopping:
-                raise StorageError("the server ended although nobody had asked it to: the log says why")
+                self.close()
+            if not self.server.is_stopping:
+                raise StorageError("the server ended without being asked to: the log says why")
         except BaseException as e:  # noqa: BLE001 - it is raised again by `run`
             self._error = e
         self._is_over.set()
@@ -145,24 +143,24 @@ class Process:
             os._exit(128 + signum)
         self._is_stopping = True
         self._patient_until = monotonic() + PATIENCE_S
-        log.info("stop_signal signal=%s within_s=%.1f", signum.name, self._stop_s)
-        self._notify.stopping("finishes what is in flight")
-        self._server.stop(self._stop_s)
+        log.info("stop_signal signal=%s within_s=%.1f", signum.name, self.stop_s)
+        self.notify.stopping("finishes what is in flight")
+        self.server.stop(self.stop_s)
 
     def _read_again(self) -> None:
         if self._is_stopping:
             return
-        self._notify.reloading()
+        self.notify.reloading()
         try:
-            found = self._reload()
+            found = self.reload()
             log.info("reloaded found=%s", found)
         except (JournalError, OSError) as e:
             log.error("reload_failed error=%s", e)  # J3
-        self._notify.ready(self._status)
+        self.notify.ready(self.status)
 
     def _sign(self, timeout_s: float) -> None:
-        if is_alive(self._server.addresses, timeout_s / 2):
-            self._notify.alive()
+        if is_alive(self.server.addresses, timeout_s / 2):
+            self.notify.alive()
         else:
             log.error("watchdog_no_answer within_s=%.1f", timeout_s / 2)
 

@@ -21,7 +21,7 @@ from journal.engine.files.posix import TOKENS, TOKENS_NEW, storage_error, sync_d
 from journal.errors import Invalid, KeyExists, NotFound
 from journal.net.private_files import read_private
 from journal.net.wire.auth import Grant
-from journal.net.wire.message import PLACE, checked
+from journal.net.wire.line import PLACE, checked
 from journal.net.wire.tokens import BYTES_MAX, Token, format_tokens, parse_tokens
 
 SECRET_BYTES = 32

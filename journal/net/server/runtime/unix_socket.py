@@ -88,7 +88,7 @@ def _turn(directory: Path) -> Iterator[None]:
         mode = os.fstat(fd).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise Refused(
-                f"everybody can write to {directory}, so anybody could exchange the socket: choose another place"
+                f"every user can write to {directory}, so any of them could exchange the socket: choose another place"
             )
         _wait_for_turn(fd, directory)
         yield

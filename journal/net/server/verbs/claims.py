@@ -17,7 +17,7 @@ from typing import Any
 from journal.core.buckets import Range
 from journal.core.limits import CONSUMER_BYTES_MAX
 from journal.core.quoting import shown, told
-from journal.core.requests.consume import ClaimKeyRequest, ReleaseRequest
+from journal.core.requests.consume import ClaimKeyRequest, DoneRequest, ReleaseRequest
 from journal.core.requests.types import range_of
 from journal.engine.arguments import part_of
 from journal.engine.backend import EngineJournal
@@ -25,11 +25,10 @@ from journal.engine.state.order import Order
 from journal.engine.state.range_orders import Ranges
 from journal.engine.work.outlook import due_now
 from journal.errors import Invalid, JournalError, LeaseLost
-from journal.net.server.verbs.frame_sizes import fitted, lease_bytes, lease_columns, text_bytes
-from journal.net.server.verbs.puts import puts_of, with_refused
+from journal.net.server.verbs.frame_sizes import lease_bytes, text_bytes
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
-from journal.net.wire.values import group_to, result_to
+from journal.net.wire.values import lease_to, result_to
 
 log = logging.getLogger("journal.daemon")
 
@@ -53,7 +52,7 @@ def claim(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     taken = served.journal.claims.one(get("consumer") or "", get("lease"), get("durability"), buckets)
     if taken is None:
         return {"lease": None, "next_due": next_due(served, buckets)}
-    lease = lease_columns(*taken)
+    lease = lease_to(*taken)
     if len(lease[1]) > served.data_max and lease_bytes(lease) + CONSUMER_BYTES_MAX - text_bytes(lease[8]) > served.room:
         give_back(served.journal, [lease])
         return _claim_behind(served, given, grant)
@@ -79,7 +78,7 @@ def claim_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     served.large.tell(served.journal)
     if not taken:
         return {"leases": [], "next_due": next_due(served, buckets)}
-    return {"leases": [lease_columns(*each) for each in taken], "next_due": None}
+    return {"leases": [lease_to(*each) for each in taken], "next_due": None}
 
 
 def _indexed(served: Served, buckets: str) -> Range:
@@ -136,47 +135,16 @@ def give_back(journal: EngineJournal, leases: list[Any]) -> None:
 
 def claim_key(served: Served, given: dict[str, Any], grant: Grant) -> Any:
     """CLAIM_KEY."""
-    lease = lease_columns(*served.journal.call(ClaimKeyRequest.command.from_wire(given)))
+    lease = lease_to(*served.journal.call(ClaimKeyRequest.command.from_wire(given)))
     if len(lease[1]) > served.data_max and lease_bytes(lease) > served.room:
         raise _given_back(served.journal, lease, served.room)
     return lease
 
 
 def done(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """DONE."""
-    finishes, durability = served.journal.finishes, given.get("durability")
+    """DONE; without what comes next it makes no request object."""
     if given.get("next") is None:
-        finishes.one(given["token"], durability, served.caller(grant))
+        served.journal.finishes.one(given["token"], given.get("durability"), served.caller(grant))
         return None
-    puts, refused = puts_of(served, [given["next"]])
-    if refused:
-        raise refused[0]
-    (result,) = finishes.many([given["token"]], [*puts], durability, served.caller(grant))
-    if isinstance(result, JournalError):
-        raise result
-    assert result is not None
-    return result_to(result)
-
-
-def done_many(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """DONE_MANY."""
-    finishes, caller, tokens, nexts = served.journal.finishes, served.caller(grant), given["tokens"], given.get("nexts")
-    durability = given.get("durability")
-    if nexts is None:
-        return fitted(group_to(finishes.many(tokens, None, durability, caller)), served.room)
-    if len(nexts) != len(tokens):
-        raise Invalid(f"nexts has {len(nexts)} items for {len(tokens)} tokens: give a put or null for each")
-    places = [place for place, item in enumerate(nexts) if item is not None]
-    puts, wrong = puts_of(served, [nexts[place] for place in places])
-    refused = {places[i]: error for i, error in wrong.items()}
-    following = dict(zip([place for place in places if place not in refused], puts, strict=True))
-    kept = [place for place in range(len(tokens)) if place not in refused]
-    results = finishes.many(
-        [tokens[place] for place in kept], [following.get(place) for place in kept], durability, caller
-    )
-    return fitted(group_to(with_refused(refused, results)), served.room)
-
-
-def lease(served: Served, given: dict[str, Any], grant: Grant) -> Any:
-    """LEASE."""
-    return lease_columns(*served.journal.claims.of_token(given["token"], served.caller(grant)))
+    asked: Any = DoneRequest.command.from_wire(given)
+    return result_to(served.journal.call(asked, served.caller(grant)))

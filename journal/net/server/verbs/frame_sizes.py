@@ -1,7 +1,5 @@
 """
-Rows of the engine as the columns of the wire (journal.net.wire.values), and how many bytes they take in a frame.
-
-Data stays packed from the client that put it to the client that reads it: what the engine stores is what is sent.
+How many bytes the columns of the wire (journal.net.wire.values) take in a frame, and how a reply is made to fit into one.
 
 K1  `x_bytes` is never less than what the columns take when they are packed.
 """
@@ -13,9 +11,9 @@ from typing import Any
 
 import msgpack
 
-from journal.core.entry.rows import BuriedRow, Row, pack_data, place, unpack_data
-from journal.engine.state.leases import Held
+from journal.core.entry.rows import pack_data, unpack_data
 from journal.errors import Invalid
+from journal.net.server.verbs.pages import too_large
 from journal.net.wire.error_codes import MESSAGE_BYTES_MAX
 
 LEASE_BYTES = 100
@@ -29,25 +27,6 @@ REJECTED_BYTES = 24
 """What a rejected row of a load takes, without its reason, at most."""
 
 
-def lease_columns(held: Held, data: bytes, insertion: int) -> list[Any]:
-    """A lease, of what a claim takes (journal.engine.work.claim.Taken)."""
-    priority, process_date = place(held.primary)
-    owner = held.owner
-    return [
-        held.key, data, priority, process_date, held.deadline, held.token, held.timeouts, held.version, held.consumer,
-        held.start, owner.decode() if owner else None, insertion, held.expiration,
-    ]  # fmt: skip
-
-
-def entry_columns(row: Row, status: str = "W", start: int = 0) -> list[Any]:
-    """An entry, as `values.entry_of` makes one."""
-    priority, process_date = place(row.primary)
-    return [
-        row.key, row.data, priority, process_date, row.insertion, row.expiration, status, row.timeouts,
-        row.owner.decode() or None, row.version, start,
-    ]  # fmt: skip
-
-
 def filled_columns(entry: list[Any], blank: dict[str, Any] | None) -> list[Any]:
     """The entry with all fields of the schemas, None for those that it does not have, as `selection.filled`."""
     if blank is not None and isinstance(data := unpack_data(entry[1]), dict):
@@ -55,14 +34,9 @@ def filled_columns(entry: list[Any], blank: dict[str, Any] | None) -> list[Any]:
     return entry
 
 
-def buried_columns(buried: BuriedRow) -> list[Any]:
-    """A buried entry."""
-    return [entry_columns(buried.row, "B"), buried.reason, buried.date]
-
-
 def text_bytes(value: str | bytes | None) -> int:
     """The bytes of a text or of bytes, without their head."""
-    return 0 if value is None else len(value) if type(value) is bytes else len(value.encode())  # type: ignore[union-attr]
+    return 0 if value is None else len(value.encode() if isinstance(value, str) else value)
 
 
 def lease_bytes(lease: list[Any]) -> int:
@@ -92,6 +66,17 @@ def fitted(wire: list[Any], room: int) -> list[Any]:
 def cut(text: str, most: int) -> str:
     """As much of a text as so many bytes hold."""
     return text.encode()[:most].decode("utf-8", "ignore")
+
+
+def _entries(wire: list[Any], room: int) -> list[Any]:
+    """Entries, as many as a frame holds."""
+    for n, entry in enumerate(wire):
+        room -= entry_bytes(entry)
+        if room < 0:
+            if n == 0:
+                raise too_large(room + entry_bytes(entry), entry[0], entry_bytes(entry))
+            return wire[:n]
+    return wire
 
 
 def _generations(wire: list[Any], room: int) -> list[Any]:
@@ -127,6 +112,7 @@ CUTS: dict[str, Callable[[Any, int], Any]] = {
     "[result or error]": fitted,
     "[bool or error]": fitted,
     "[result, error or null]": fitted,
+    "[entry]": _entries,
     "[generation]": _generations,
     "generation": lambda wire, room: _generations([wire], room)[0],
     "loaded": _loaded,

@@ -18,9 +18,9 @@ from journal.api.backend import FeedOptions
 from journal.core.log.acks import UNACKED_MAX
 from journal.core.log.cursor import Cursor
 from journal.core.log.events import Event
-from journal.engine.feed.consumers import FLUSH_MS
-from journal.engine.feed.poll import PolledFeed
-from journal.errors import Invalid, JournalError, Unacknowledged
+from journal.core.requests.follow import FeedOpenRequest
+from journal.engine.feed.consumer import FLUSH_MS
+from journal.errors import JournalError, Unacknowledged
 from journal.net.server.verbs.frame_sizes import text_bytes
 from journal.net.server.verbs.served_journal import Served
 from journal.net.wire.auth import Grant
@@ -45,19 +45,14 @@ class OpenFeed:
 
     def __init__(self, served: Served, given: dict[str, Any], grant: Grant) -> None:
         """FEED_OPEN; it may take long (O1)."""
-        get = given.get
-        start = get("start")
-        is_live, unacked_max, flush = get("live"), get("unacked_max"), get("flush")
-        is_copy, consumer = get("copy") or False, get("consumer")
-        if is_copy and (consumer is None or start not in (None, "BEGIN")):
-            raise Invalid("a copy needs a consumer's name, and takes the entries that are there: leave start out")
+        asked: Any = FeedOpenRequest.command.from_wire(given)
         options = FeedOptions(
-            consumer,
-            "BEGIN" if start is None else start if type(start) is str else Cursor(*start),
-            live=True if is_live is None else is_live,
-            copy=is_copy,
-            flush_ms=FLUSH_MS if flush is None else flush,
-            unacked_max=UNACKED_MAX if unacked_max is None else unacked_max,
+            asked.consumer,
+            "BEGIN" if asked.start is None else asked.start,
+            live=asked.live is not False,
+            copy=asked.copy or False,
+            flush_ms=FLUSH_MS if asked.flush is None else asked.flush,
+            unacked_max=UNACKED_MAX if asked.unacked_max is None else asked.unacked_max,
             wait_acks=False,
         )
         feed = served.journal.feed(options)
@@ -66,7 +61,7 @@ class OpenFeed:
         self._is_held = False
         """It gave nothing because of what is not acknowledged (O3)."""
         try:
-            self._polled = PolledFeed(feed, lambda: self._callback())
+            feed.poll(lambda: self._callback())
         except BaseException:
             feed.close()
             raise
@@ -91,26 +86,21 @@ class OpenFeed:
         return cursor_to(self._feed.again)
 
     @property
-    def is_over(self) -> bool:
-        """Whether there will be no more."""
-        return self._polled.is_over
-
-    @property
     def is_large(self) -> bool:
         """Whether a record comes next that `read_large` must read first."""
-        return self._polled.is_large
+        return self._feed.is_large
 
     def read_large(self) -> None:
         """Read a large record; it may take long (O1). The next read raises what failed."""
         try:
-            self._polled.read_large()
+            self._feed.read_large()
         except (JournalError, OSError) as e:
             log.warning("feed_read_failed error=%s", e)
 
     def next(self, n: int) -> tuple[list[Any], bool]:
         """FEED_NEXT: the events that are there, up to n, and whether it was the end; Unacknowledged as in the library."""
-        events = self._polled.take(n, self._room, event_bytes)
-        return [event_to(event) for event in events], self._polled.is_over
+        events = self._feed.take(n, self._room, event_bytes)
+        return [event_to(event) for event in events], self._feed.is_over
 
     def ready(self, n: int) -> tuple[list[Any], bool]:
         """The same to be pushed: none while something must be acknowledged first."""
@@ -134,4 +124,4 @@ class OpenFeed:
 
     def close(self) -> None:
         """FEED_CLOSE, or the end of the connection; it may take long (O1). Closing twice is fine."""
-        self._polled.close()
+        self._feed.close()

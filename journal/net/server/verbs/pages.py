@@ -8,39 +8,31 @@ G2  `after` is the place of the last item that was given, in the order of the li
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from journal.core.limits import LIST_MAX
 from journal.core.quoting import shown
 from journal.errors import Invalid
 
+Item = tuple[Any, int, bytes, Any]
+"""One of a list: as it is sent, the bytes that it takes at most, its place in the order of the list, and its name for messages."""
 
-class Page:
-    """One part of a list."""
 
-    def __init__(self, room: int, limit: int | None) -> None:
-        self._whole = room
-        self._limit = min(limit or LIST_MAX, LIST_MAX)
-        self._room = room
-        self._items: list[Any] = []
-        self._after: bytes | None = None
-
-    def add(self, item: Any, size: int, place: bytes, name: Any) -> bool:
-        """Take an item; False when there is no more room, and the item is the first of the next part."""
-        if len(self._items) == self._limit:
-            return False
-        if size > self._room:
-            if not self._items:
-                raise too_large(self._whole, name, size)
-            return False
-        self._room -= size
-        self._items.append(item)
-        self._after = place
-        return True
-
-    def reply(self, name: str, *, is_last: bool = False) -> dict[str, Any]:
-        """The part, as a reply."""
-        return {name: self._items, "after": None if is_last else self._after}
+def first_part(items: Iterable[Item], name: str, room: int, limit: int | None) -> dict[str, Any]:
+    """The reply with the first items of a list."""
+    found: list[Any] = []
+    after: bytes | None = None
+    rest = room
+    for item, size, place, called in items:
+        if len(found) == (limit or LIST_MAX) or size > rest:
+            if not found:
+                raise too_large(room, called, size)
+            return {name: found, "after": after}
+        rest -= size
+        found.append(item)
+        after = place
+    return {name: found, "after": None}
 
 
 def too_large(room: int, name: Any, size: int) -> Invalid:

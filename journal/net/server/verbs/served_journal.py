@@ -4,7 +4,8 @@ A journal as the daemon serves it: data comes and goes packed, and no client act
 The engine's own verbs do the work, for a `Caller` (journal.engine.caller); so the rules, the records and the locks are those of an
 embedded journal.
 
-S1  Packed data is stored and sent as it is.
+S1  Packed data is stored and sent as it is. What is stored through a frame can be handed out in one: data that leaves no room for what
+    a lease has besides is refused, in a group in the place of its item.
 S2  A lease belongs to its consumer: an identity that may not act under the consumer's name can neither read nor end it (Caller.check).
     For an identity that may act under every name there is no check.
 S3  What is taken by a claim fits into a frame: the rest of what was due is not taken. An entry that fits into none is passed over, and
@@ -16,18 +17,20 @@ S4  What an identity may not put it may not load: rows of a producer group that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 from journal.core.quoting import shown
 from journal.core.settings import MERGED
+from journal.engine.arguments import Oversize
 from journal.engine.backend import EngineJournal, EngineLog
 from journal.engine.caller import LOCAL, Bounds, Caller, check_packed, checked_packed
 from journal.engine.state.leases import Held
 from journal.engine.store import EngineStore
 from journal.errors import AccessDenied, NotFound
-from journal.net.server.verbs.frame_sizes import entry_columns
 from journal.net.server.verbs.oversize import Large
 from journal.net.wire.auth import EVERYTHING, Grant
+from journal.net.wire.values import entry_to
 
 HEAD_BYTES = 256
 """Of a frame, for what is around the value of a reply or the items of a push."""
@@ -66,6 +69,8 @@ class Served(ServedLog):
         self.large = Large(room)
         self.everyone = self._made(EVERYTHING)
         """The caller of all whose names were checked with the parameters, or need no check."""
+        self.sized = replace(self.everyone, pack=check_packed)
+        """The same, of data that is known to fit into a frame: a call less."""
         self._callers: dict[int, tuple[Grant, Caller]] = {}
         """By the id of its grant, which is kept with it: a grant is not hashed for each request."""
 
@@ -83,9 +88,21 @@ class Served(ServedLog):
     def _made(self, grant: Grant) -> Caller:
         may_all = "*" in grant.names
         bounds = Bounds(self.data_max, None if may_all else grant.may_act_as)
-        return Caller(
-            check_packed, checked_packed, entry_columns, None if may_all else _check_of(grant), self.large, bounds
-        )
+        pack = _pack_of(self.data_max)
+        return Caller(pack, checked_packed, entry_to, None if may_all else _check_of(grant), self.large, bounds)
+
+
+def _pack_of(data_max: int) -> Callable[[bytes], bytes]:
+    """What accepts packed data (S1)."""
+
+    def pack(data: bytes) -> bytes:
+        if len(data) > data_max:
+            raise Oversize(
+                f"{len(data)} bytes, and {data_max} can be handed out in a frame: put a reference to the data"
+            )
+        return check_packed(data)
+
+    return pack
 
 
 def _check_of(grant: Grant) -> Callable[[Held], None]:

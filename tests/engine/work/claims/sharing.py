@@ -7,7 +7,7 @@ from typing import Any
 import journal
 from journal.core.buckets import bucket_of
 from journal.core.entry.keys import key_bytes, murmur
-from journal.engine.state.apply import State
+from journal.engine.state.apply import JournalState
 
 
 def bucket(key: str | bytes, buckets: int) -> int:
@@ -32,7 +32,7 @@ def due_in(pages: journal.Journal, part: journal.Range | None, now: int) -> list
     return [key for key in waiting if key not in slow] or waiting
 
 
-def state(pages: journal.Journal) -> State:
+def state(pages: journal.Journal) -> JournalState:
     """Its state, as of now."""
     with pages._backend.p.lock:
         pages._backend.p.enter()

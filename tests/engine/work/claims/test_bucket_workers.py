@@ -10,7 +10,7 @@ import pytest
 
 import journal
 from journal.testing import ManualClock
-from tests.engine.helpers import HANG_S, must_end, wait_asleep
+from tests.engine.helpers import HANG_S, must_end, poll, wait_asleep
 from tests.engine.work.claims.sharing import keys_in
 
 
@@ -102,6 +102,7 @@ def test_a_second_worker_is_woken_while_the_first_is_busy(pages: journal.Journal
     wait_asleep(worker.thread)
     with worker.got:  # the worker cannot go on after its first entry
         pages.put(first, priority=10)
+        poll(lambda: pages.get(first) is None, "the first worker does not take its entry")  # or the second one may
         busy = Worker(pages, part)
         wait_asleep(busy.thread)
         pages.put(second, priority=10)

@@ -209,7 +209,7 @@ def test_a_client_may_stop_it(start: Start) -> None:
 def test_a_server_that_falls_over_is_a_failure(start: Start) -> None:
     """Whoever watches over it starts it again."""
     code, lines = start("falls over").end()
-    assert code == 1 and "nobody had asked it to" in lines[-1]
+    assert code == 1 and "without being asked to" in lines[-1]
     assert "close" in lines
 
 

@@ -40,7 +40,7 @@ def test_events_are_those_of_the_library(store: journal.Store, pages: journal.Jo
     assert feed.position == [1, -1] and feed.blank is None
     events, is_end = feed.next(1000)
     assert [event_from(event) for event in events] == list(pages.feed(live=False))
-    assert is_end and feed.is_over
+    assert is_end and feed._feed.is_over
     feed.close()
 
 
@@ -61,7 +61,7 @@ def test_what_comes_at_once_fits_into_a_frame(store: journal.Store, pages: journ
         pages.put(f"{i}", b"x" * 300_000)
     feed = opened(store, live=False, consumer="f")
     got = []
-    while not feed.is_over:
+    while not feed._feed.is_over:
         events, _ = feed.next(100)
         assert len(pack(events)) < FRAME - 128
         got.append([event_from(event).key for event in events])

@@ -121,14 +121,14 @@ def test_a_schema_that_comes_in_between(
     store.journal("pages", schema=SCHEMA)
     ask(store, "COUNT")
     served = served_of(engine_of(store), "pages")
-    real = served.everyone
+    real = served.sized
 
     def pack_and_rotate(data: bytes) -> bytes:
-        monkeypatch.setattr(served, "everyone", real)
+        monkeypatch.setattr(served, "sized", real)
         pages.rotate()
         return real.pack(data)
 
-    monkeypatch.setattr(served, "everyone", replace(real, pack=pack_and_rotate))
+    monkeypatch.setattr(served, "sized", replace(real, pack=pack_and_rotate))
     with pytest.raises(journal.Invalid, match="takes a dict"):
         ask(store, "PUT", key="b", data=pack("no map"))
     assert pages.count() == 1 and len(pages.generations()) == 2

@@ -10,7 +10,7 @@ import journal
 from journal import Cursor
 from journal.core.entry.effects import Skip
 from journal.core.log.events import Event
-from journal.engine.log.reader import Place, Reader, list_segments
+from journal.engine.log.reader import Reader, RecordPlace, list_segments
 
 SMALL: dict[str, Any] = {"segment_bytes_max": 1 << 16, "compact": True}
 Copy = Callable[[journal.Store], Path]
@@ -51,7 +51,7 @@ def skips(pages: journal.Journal, order: int = 1) -> list[tuple[int, int]]:
     first = list_segments(found)[0]
     return [
         (place.offset, parts.changes)
-        for place, _, parts in Reader(found, b"pages", Place(first, first, 0))
+        for place, _, parts in Reader(found, b"pages", RecordPlace(first, first, 0))
         if type(parts.effect) is Skip
     ]
 

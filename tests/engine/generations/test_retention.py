@@ -181,7 +181,7 @@ def test_what_a_crash_left_goes_after_the_next_open(
 ) -> None:
     """The consumer was removed, and nothing more happened."""
     with monkeypatch.context() as patched:
-        patched.setattr(held._backend.p.checkpoints, "free", lambda: None)
+        patched.setattr(held._backend.p.retention, "free", lambda: None)
         held.remove_feed("slow")
     assert len(segments(held)) > 10
     with journal.open(crashed(store)) as again:

@@ -12,7 +12,7 @@ M2  A new file is durable before it gets the name of the first segment that it s
     next: so at any moment, and after a crash at any moment, the files in the directory hold every offset (reader G3).
     Nothing has to be finished by the next open; what is left of the others is compacted by the next pass.
 M3  A pass that fails (a full disk, a damaged segment) leaves the log as it is.
-M4  `Log` and `Retention` let nothing go that a pass is reading: the log is pinned. A closed generation's log may go
+M4  `LogWriter` and `Retention` let nothing go that a pass is reading: the log is pinned. A closed generation's log may go
     under it, as a whole; then the pass ends.
 """
 
@@ -26,7 +26,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from journal.core.log.compaction_rule import Latest
 from journal.core.log.cursor import base_of
@@ -34,13 +34,15 @@ from journal.core.settings import MERGED
 from journal.core.values import Compacted
 from journal.engine.files.disposal import overwrite, remove_left
 from journal.engine.files.posix import open_file, storage_error, sync_directory
+from journal.engine.generations.generations import Generations
+from journal.engine.generations.retention import Retention
 from journal.engine.log.compactor import Scanned, condense, scan, size_of
+from journal.engine.log.group_commit import GroupCommit
 from journal.engine.log.reader import CONDENSED, list_segments, segment_path
-from journal.engine.log.writer import ROLL_BYTES, Log
+from journal.engine.log.writer import ROLL_BYTES, LogWriter
+from journal.engine.runtime.background import Keeper
+from journal.engine.runtime.host import CommittingHost
 from journal.errors import JournalError, Refused, StoreClosed
-
-if TYPE_CHECKING:
-    from journal.engine.pipeline import Pipeline
 
 log = logging.getLogger("journal.compaction")
 
@@ -65,7 +67,13 @@ class _Stopped(Exception):
     """The pass cannot go on; nothing is wrong."""
 
 
-class Part(NamedTuple):
+class CompactingHost(CommittingHost, Protocol):
+    """A journal whose log is compacted."""
+
+    def check_writable(self) -> None: ...
+
+
+class CompactedPart(NamedTuple):
     """The segments of one generation that may be compacted."""
 
     order: int
@@ -77,16 +85,16 @@ class Part(NamedTuple):
 class Compaction:
     """The compaction of one journal. On the keeper, but for `now`."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.passes = 0
-        self.records_removed = 0
-        self.bytes_saved = 0
-        self._p = pipeline
+    def __init__(
+        self, host: CompactingHost, log: LogWriter, retention: Retention, generations: Generations, *,
+        commit: GroupCommit, keeper: Keeper,
+    ) -> None:  # fmt: skip
+        self.passes = self.records_removed = self.bytes_saved = 0
+        self._host, self._log, self._commit, self._keeper = host, log, commit, keeper
+        self._retention, self._generations = retention, generations
         self._calling = threading.Lock()
         self._work: Work | None = None
-        self._pinned: Log | None = None
-        self._is_waited_for = False
-        self._is_tidy = False
+        self._is_waited_for = self._is_tidy = False
         self._pause_s = PAUSE_S
         self._not_before = 0.0
         self._result = Compacted(0, 0, 0, 0)
@@ -101,8 +109,7 @@ class Compaction:
 
     def look(self) -> None:
         """After a checkpoint: begin a pass when it is worth it."""
-        p = self._p
-        if not p.settings.compact or self._work is not None or monotonic() < self._not_before:
+        if not self._host.settings.compact or self._work is not None or monotonic() < self._not_before:
             return
         try:
             dirty = self._dirty()
@@ -112,11 +119,11 @@ class Compaction:
         if dirty >= max(self._unit() // 2, self._clean_bytes // DIRTY_SHARE):
             self._pause_s = HURRY_S if dirty > HURRY_BYTES else PAUSE_S
             self._begin(is_forced=False)
-            p.keeper.after(0, self._slice)
+            self._keeper.after(0, self._slice)
 
     def _unit(self) -> int:
         """How large a file shall become."""
-        return min(self._p.settings.segment_bytes_max, ROLL_BYTES)
+        return min(self._host.settings.segment_bytes_max, ROLL_BYTES)
 
     def _dirty(self) -> int:
         """The bytes that no pass of this opening has seen."""
@@ -127,15 +134,15 @@ class Compaction:
             if self._clean.get((part.order, first)) != behind
         )
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[CompactedPart]:
         """What may be compacted now (M1), the newest generation first."""
-        p = self._p
-        with p.lock:
-            held, floor, segments, kept = p.retention.held_from(), p.retention.floor, p.log.closed(), p.generations.kept
+        with self._host.lock:
+            held, floor = self._retention.held_from(), self._retention.floor
+            segments, kept = self._log.closed(), self._generations.kept
         for k in reversed(kept):
             if not k.has_log:
                 continue
-            directory = p.directory(k.order) / "log"
+            directory = self._host.directory(k.order) / "log"
             if k.last is None:
                 pieces = list(pairwise(segments))
             elif k.order not in self._closed:
@@ -144,18 +151,17 @@ class Compaction:
             else:
                 pieces = self._closed[k.order]
             base = base_of(k.order)
-            yield Part(k.order, directory, [piece for piece in pieces if floor < base + piece[1] <= held])
+            yield CompactedPart(k.order, directory, [piece for piece in pieces if floor < base + piece[1] <= held])
 
     # -- slices ---------------------------------------------------------------------------------------------------------
 
     def _begin(self, *, is_forced: bool) -> None:
-        p = self._p
+        host = self._host
         if not self._is_tidy:  # what a crash may have left
             self._is_tidy = True
-            for k in p.generations.kept:
-                remove_left(p.directory(k.order) / "log" / CONDENSED, p.settings.wipe)
-        self._pinned = p.log
-        p.log.is_pinned = True
+            for k in self._generations.kept:
+                remove_left(host.directory(k.order) / "log" / CONDENSED, host.settings.wipe)
+        self._log.is_pinned = True
         self._result = Compacted(0, 0, 0, 0)
         self._work = self._pass(is_forced=is_forced)
 
@@ -165,22 +171,24 @@ class Compaction:
             return
         try:
             if not self._advance(SLICE_S):
-                self._p.keeper.after(self._pause_s, self._slice)
+                self._keeper.after(self._pause_s, self._slice)
         except (OSError, JournalError) as e:
             self._failed(e)
 
     def _advance(self, seconds: float) -> bool:
         """Go on for a while; whether the pass is over."""
         if self._work is None:
-            raise self._p.trouble or StoreClosed(f"the journal {self._p.name} was closed while its log was compacted")
+            raise self._host.trouble or StoreClosed(
+                f"the journal {self._host.name} was closed while its log was compacted"
+            )
         until = monotonic() + seconds
         try:
-            with self._p.commit.final():
+            with self._commit.final():
                 for _ in self._work:
                     if monotonic() >= until:
                         return False
         except (_Stopped, FileNotFoundError) as e:
-            log.info("compaction_ended_early journal=%s reason=%s", self._p.name, e)
+            log.info("compaction_ended_early journal=%s reason=%s", self._host.name, e)
         except BaseException:
             self.close()
             raise
@@ -193,49 +201,47 @@ class Compaction:
         if work is None:
             return
         work.close()
-        if self._pinned is not None:
-            self._pinned.is_pinned = False
-            self._pinned = None
+        self._log.is_pinned = False
         if self._writing is not None:
-            remove_left(self._writing / CONDENSED, self._p.settings.wipe)
+            remove_left(self._writing / CONDENSED, self._host.settings.wipe)
             self._writing = None
 
     def _failed(self, error: Exception) -> None:
         self._not_before = monotonic() + RETRY_S
-        log.warning("compaction_postponed journal=%s error=%s", self._p.name, error)
+        log.warning("compaction_postponed journal=%s error=%s", self._host.name, error)
 
     def now(self) -> Compacted:
         """Compact all that may be, up to the last change; what it came to. Not on the keeper."""
-        p = self._p
-        p.level_of(None, p.level)
+        self._host.check_writable()
+        keeper = self._keeper
         with self._calling:
             self._is_waited_for = True
             try:
-                p.keeper.call(self._begin_now)
-                while not p.keeper.call(partial(self._advance, CALL_S)):
+                keeper.call(self._begin_now)
+                while not keeper.call(partial(self._advance, CALL_S)):
                     pass
                 return self._result
             except OSError as e:
-                raise storage_error(e, f"cannot compact the log of journal {p.name}") from e
+                raise storage_error(e, f"cannot compact the log of journal {self._host.name}") from e
             finally:
                 self._is_waited_for = False
 
     def _begin_now(self) -> None:
         """On the keeper: close the open segment, and let two checkpoints pass it (M1)."""
-        p = self._p
-        if p.trouble is not None:
-            raise p.trouble
-        if not p.settings.compact:
-            who, how = f"journal {p.name} keeps its log", "Declare it with compact=True"
-            if p.name == MERGED:
+        host = self._host
+        if host.trouble is not None:
+            raise host.trouble
+        if not host.settings.compact:
+            who, how = f"journal {host.name} keeps its log", "Declare it with compact=True"
+            if host.name == MERGED:
                 who, how = "the merged journals keep their log", "Call store.merged(compact=True)"
             raise Refused(
                 f"{who} for feed consumers only: there is nothing to compact. {how} to keep the last change of each key"
             )
         self.close()
-        p.checkpoints.commit(lambda: p.log.roll() if p.log.position else None)
-        p.checkpoints.commit()
-        p.checkpoints.commit()
+        host.commit_then(lambda: self._log.roll() if self._log.position else None)
+        host.commit_then()
+        host.commit_then()
         self._begin(is_forced=True)
 
     # -- a pass ---------------------------------------------------------------------------------------------------------
@@ -255,23 +261,22 @@ class Compaction:
                 clean |= yield from self._put_together(part, group, is_forced=is_forced)
         self._clean, self._clean_bytes = clean, self._result.bytes_after
         self.passes += 1
-        log.info("compacted journal=%s records=%d left=%d", self._p.name, *self._result[:2])
+        log.info("compacted journal=%s records=%d left=%d", self._host.name, *self._result[:2])
 
     def _put_together(
-        self, part: Part, group: list[Scanned], *, is_forced: bool
+        self, part: CompactedPart, group: list[Scanned], *, is_forced: bool
     ) -> Generator[None, None, dict[tuple[int, int], int]]:
         """One file for a group of neighbours, if that is worth it; what is there then, as `_clean` has it."""
-        p = self._p
         records, size = sum(each.records for each in group), sum(each.bytes for each in group)
         kept, rest = sum(each.kept for each in group), sum(each.bytes_kept for each in group)
         is_smaller = size - size_of(rest) >= size // SAVES_AT_LEAST
         if not (is_smaller or len(group) > 1 or (is_forced and kept < records)):
             self._count(records, records, size, size)
             return {(part.order, each.first): each.behind for each in group}
-        is_open = part.order == p.order
+        is_open = part.order == self._generations.kept[-1].order
         self._writing = part.directory
         made, written_bytes, written = yield from condense(
-            part.directory, group, p.log.namespace, is_sparse=not is_open
+            part.directory, group, self._log.namespace, is_sparse=not is_open
         )
         yield from self._replace(part, group, made)
         self._count(records, written, size, written_bytes)
@@ -283,23 +288,23 @@ class Compaction:
         self.records_removed += records_before - records_after
         self.bytes_saved += bytes_before - bytes_after
 
-    def _replace(self, part: Part, group: list[Scanned], made: Path) -> Work:
+    def _replace(self, part: CompactedPart, group: list[Scanned], made: Path) -> Work:
         """Put the new file in the place of the group (M2)."""
-        p = self._p
+        lock, writer = self._host.lock, self._log
         paths = [segment_path(part.directory, each.first) for each in group]
-        old = [open_file(path) for path in paths] if p.settings.wipe else []
+        old = [open_file(path) for path in paths] if self._host.settings.wipe else []
         try:
-            with p.lock:
+            with lock:
                 self._check_still(part, group[-1].behind)
                 os.rename(made, paths[0])
                 self._closed.pop(part.order, None)
-                p.retention.replaced(part.order)
+                self._retention.replaced(part.order)
             sync_directory(part.directory)
             for each, path in zip(group[1:], paths[1:], strict=True):
                 os.unlink(path)
-                with p.lock:
-                    if p.log.directory == part.directory:
-                        p.log.replaced(each.first)
+                with lock:
+                    if writer.directory == part.directory:
+                        writer.replaced(each.first)
                 sync_directory(part.directory)
                 yield
             for fd in old:
@@ -308,14 +313,14 @@ class Compaction:
             for fd in old:
                 os.close(fd)
 
-    def _check_still(self, part: Part, behind: int) -> None:
+    def _check_still(self, part: CompactedPart, behind: int) -> None:
         """Whether what was true when the pass began is still true; under the lock (M1, M4)."""
-        p = self._p
-        if p.trouble is not None:
-            raise _Stopped(str(p.trouble))
-        if not p.settings.compact:
+        host = self._host
+        if host.trouble is not None:
+            raise _Stopped(str(host.trouble))
+        if not host.settings.compact:
             raise _Stopped("compact was set to False")
-        if base_of(part.order) + behind > p.retention.held_from():
+        if base_of(part.order) + behind > self._retention.held_from():
             raise _Stopped("a consumer wants what was about to be compacted")
-        if not any(k.order == part.order and k.has_log for k in p.generations.kept):
+        if not any(k.order == part.order and k.has_log for k in self._generations.kept):
             raise _Stopped(f"the log of generation {part.order} was let go")

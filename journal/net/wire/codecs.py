@@ -1,11 +1,15 @@
 """
-How replies are read, by what a command declares as its reply (journal.core.requests). Reading is strict: a reply of another form is a
-FrameError.
+Replies on the wire, by what a command declares as its reply (journal.core.requests). journal.net.wire.values has what they consist of.
+
+C1  What a codec sends it can read. Reading is strict: a reply of another form is a FrameError.
+C2  `[x]` is a list of x, and `x or null` an x or none: they need no codec of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from journal.api.backend import Lent
@@ -15,31 +19,41 @@ from journal.core.log.events import Event
 from journal.core.quoting import shown
 from journal.core.schema.schema import Schema
 from journal.core.snapshot_blocks import KeyRange, checked_ranges
-from journal.core.values import Backup, Entry, PutResult
+from journal.core.values import Backup, PutResult
 from journal.errors import FrameError, Invalid, JournalError
-from journal.net.client.connection.clocks import pong_from
 from journal.net.wire.values import (
     COLUMNS,
-    LeaseRow,
+    LentRow,
     block_from,
+    block_to,
     buried_from,
+    buried_to,
     compacted_from,
     cursor_from,
+    cursor_to,
     deleted_from,
     entry_from,
     event_from,
     feed_from,
+    feed_to,
     flag_from,
+    flag_to,
     forecast_from,
+    forecast_to,
     generation_from,
+    generation_to,
+    group_to,
     lease_from,
+    lease_to,
     loaded_from,
+    loaded_to,
     result_from,
+    result_to,
 )
 
 _RESULT = len(COLUMNS["result"])
-_LEASE = len(LeaseRow._fields)
-_DATA, _INSERTED = LeaseRow._fields.index("data"), LeaseRow._fields.index("insertion_date")
+_LEASE = len(LentRow._fields)
+_DATA, _INSERTED = LentRow._fields.index("data"), LentRow._fields.index("insertion_date")
 _DUES = int, type(None)
 _MISSING = object()
 _new = tuple.__new__  # a NamedTuple without the call of its __new__, a Python function
@@ -89,16 +103,11 @@ def result_or_null(value: Any) -> PutResult | JournalError | None:
     return None if value is None else result_from(value)
 
 
-def entry_or_null(value: Any) -> Entry | None:
-    """An entry, if there is one."""
-    return None if value is None else entry_from(value)
-
-
 def lent(value: Any) -> Lent:
     """A lease that was taken."""
     if type(value) is not list or len(value) != _LEASE:
         lease_from(value)  # tells what is wrong with it
-    return _new(LeaseRow, value), value[_DATA], value[_INSERTED]
+    return _new(LentRow, value), value[_DATA], value[_INSERTED]
 
 
 def claimed(value: Any) -> tuple[Lent | None, int | None]:
@@ -140,6 +149,12 @@ def _changes(value: Any) -> tuple[list[Event], Cursor | None]:
     return [event_from(event, blank) for event in events], None if after is None else cursor_from(after)
 
 
+def pong_from(value: Any) -> tuple[int, int]:
+    """When the daemon received a PING and answered it, by its own clock."""
+    received, answered = fields(value, "PING", received=int, answered=int)
+    return received, answered
+
+
 def taken_snapshot(value: Any) -> TakenSnapshot:
     """A snapshot that was taken."""
     number, cursor, taken, size, schema = fields(
@@ -166,49 +181,82 @@ def _backup_state(value: Any) -> tuple[int, int, Backup | None]:
     return done, total, None if made is None else Backup(*made)
 
 
-READERS: dict[str, Callable[[Any], Any]] = {
-    "null": nothing,
-    "int": as_it_is,
-    "bool": as_it_is,
-    "map": as_it_is,
-    "[text]": as_it_is,
-    "cursor": cursor_from,
-    "result": result,
-    "null, or result with `next`": lambda value: None if value is None else result(value),
-    "entry or null": entry_or_null,
-    "lease": lent,
-    "{leases: [lease], next_due}": _claimed_many,
-    "{deadline, version}": _extended,
-    "{subscription}": subscribed,
-    "{load}": _load,
-    "loaded": loaded_from,
-    "forecast": forecast_from,
-    "generation": generation_from,
-    "[generation]": lambda rows: [generation_from(row) for row in rows],
-    "compacted": compacted_from,
-    "[flag]": lambda rows: [flag_from(row) for row in rows],
-    "block": block_from,
-    "{snapshot, cursor, taken, size, schema: map or null}": taken_snapshot,
-    "{ranges, at: [bytes]}": _split,
-    "{events: [event], after: cursor or null, blank: map or null}": _changes,
-    "{done, total, backup: backup or null}": _backup_state,
-    "{received, answered}": pong_from,
-    "{service, commands: [text]}": nothing,
-    "{listener, cookie, lease_ms, sequence}": as_it_is,
+class Codec(NamedTuple):
+    """A reply: its way to the wire and back (C1). Entries come from the engine as columns (journal.engine.caller)."""
+
+    to: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+_SAME = Codec(as_it_is, as_it_is)
+CODECS: dict[str, Codec] = {
+    "null": Codec(as_it_is, nothing),
+    "int": _SAME,
+    "bool": _SAME,
+    "map": _SAME,
+    "text": _SAME,
+    "[text, int]": _SAME,
+    "cursor": Codec(cursor_to, cursor_from),
+    "result": Codec(result_to, result),
+    "null, or result with `next`": Codec(result_to, lambda value: None if value is None else result(value)),
+    "result or error": Codec(result_to, result_from),
+    "[result or error]": Codec(group_to, lambda value: list(map(result_from, value))),
+    "bool or error": Codec(as_it_is, deleted_from),
+    "[bool or error]": Codec(group_to, lambda value: list(map(deleted_from, value))),
+    "result, error or null": Codec(as_it_is, result_or_null),
+    "[result, error or null]": Codec(group_to, lambda value: list(map(result_or_null, value))),
+    "entry": Codec(as_it_is, entry_from),
+    "lease": Codec(lambda taken: lease_to(*taken), lent),
+    "{lease: lease or null, next_due}": Codec(as_it_is, claimed),
+    "{leases: [lease], next_due}": Codec(as_it_is, _claimed_many),
+    "{deadline, version}": Codec(lambda extended: {"deadline": extended[0], "version": extended[1]}, _extended),
+    "{subscription}": Codec(as_it_is, subscribed),
+    "{load}": Codec(lambda load: {"load": load}, _load),
+    "loaded": Codec(loaded_to, loaded_from),
+    "forecast": Codec(forecast_to, forecast_from),
+    "generation": Codec(generation_to, generation_from),
+    "compacted": Codec(list, compacted_from),
+    "flag": Codec(flag_to, flag_from),
+    "feed": Codec(feed_to, feed_from),
+    "buried": Codec(buried_to, buried_from),
+    "block": Codec(block_to, block_from),
+    "{snapshot, cursor, taken, size, schema: map or null}": Codec(as_it_is, taken_snapshot),
+    "{ranges, at: [bytes]}": Codec(as_it_is, _split),
+    "{events: [event], after: cursor or null, blank: map or null}": Codec(as_it_is, _changes),
+    "{done, total, backup: backup or null}": Codec(as_it_is, _backup_state),
+    "{received, answered}": Codec(as_it_is, pong_from),
+    "{service, commands: [text]}": Codec(as_it_is, nothing),
+    "{listener, cookie, lease_ms, sequence}": _SAME,
 }
-"""What a reply means."""
-LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "{entries: [entry], after: bytes or null}": ("entries", entry_from),
-    "{buried: [buried], after: bytes or null}": ("buried", buried_from),
-    "{leases: [lease], after: bytes or null}": ("leases", lent),
-    "{feeds: [feed], after: bytes or null}": ("feeds", feed_from),
-    "{owners: [[text, int]], after: bytes or null}": ("owners", as_it_is),
-    "{journals: [text], after: bytes or null}": ("journals", as_it_is),
-}
-"""Replies that are a part of a list: the name of the part, and what each of its rows means."""
-GROUPS: dict[str, Callable[[Any], Any]] = {
-    "[result or error]": result_from,
-    "[bool or error]": deleted_from,
-    "[result, error or null]": result_or_null,
-}
-"""Replies that are what each of a group came to."""
+"""By what a request declares as its reply. Where the daemon makes a reply by itself, its way to the wire is as it is."""
+_PART = re.compile(r"\{(\w+): \[(.+)\], after: bytes or null\}")
+
+
+@cache
+def codec_of(reply: str) -> Codec:
+    """The codec of a reply (C2)."""
+    found = CODECS.get(reply)
+    if found is not None:
+        return found
+    if reply.startswith("[") and reply.endswith("]"):
+        to, read = codec_of(reply[1:-1])
+        return Codec(lambda value: list(map(to, value)), lambda value: list(map(read, _listed(value, reply))))
+    if reply.endswith(" or null"):
+        to, read = codec_of(reply.removesuffix(" or null"))
+        return Codec(
+            lambda value: None if value is None else to(value), lambda value: None if value is None else read(value)
+        )
+    raise KeyError(f"there is no codec for the reply {reply}")
+
+
+def _listed(value: Any, reply: str) -> list[Any]:
+    if type(value) is not list:
+        raise FrameError(f"{shown(value)} is no {reply}")
+    return value
+
+
+@cache
+def part_codec(reply: str) -> tuple[str, Codec] | None:
+    """Of a reply that is a part of a list: the list's name in it, and the codec of its items."""
+    match = _PART.fullmatch(reply)
+    return None if match is None else (match[1], codec_of(match[2]))

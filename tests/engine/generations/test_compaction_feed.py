@@ -15,7 +15,7 @@ from journal.engine.feed.log_tail import Tail
 from journal.engine.log.external import LogFiles
 from journal.engine.log.reader import CONDENSED, list_segments, segment_path
 from journal.testing import ManualClock
-from tests.engine.log.compacting import SMALL, Copy, directory, fill, mirror, skips, told
+from tests.engine.generations.compacting import SMALL, Copy, directory, fill, mirror, skips, told
 
 
 @pytest.fixture

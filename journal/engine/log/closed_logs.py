@@ -1,5 +1,5 @@
 """
-The logs of a journal's closed generations, as a row of spans: followers of the log read them at every wake-up, and there
+The logs of a journal's generations: those that are closed as a row of spans, which followers of the log read at every wake-up. There
 may be thousands, nearly all of them gone.
 
 A list of what is kept is never changed, only replaced, and what did not change in it is the same object. So the row is put
@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from journal.core.log.cursor_math import Span
-from journal.engine.feed.log_tail import KeptLog
+from journal.engine.log.generation_record import GenerationRecord
 from journal.engine.log.reader import list_segments
 
-if TYPE_CHECKING:
-    from journal.engine.generations.generations import Kept
+
+class KeptLog(NamedTuple):
+    """The log of one generation: what is known of it, and where it is."""
+
+    span: Span
+    directory: Path
 
 
 class ClosedLogs:
@@ -28,14 +32,14 @@ class ClosedLogs:
         self.logs: list[KeptLog] = []
         self.spans: list[Span] = []
         self._directory = directory
-        self._seen: list[Kept] | None = None
-        self._known: dict[int, tuple[Kept, KeptLog]] = {}
+        self._seen: list[GenerationRecord] | None = None
+        self._known: dict[int, tuple[GenerationRecord, KeptLog]] = {}
 
-    def look(self, kept: list[Kept]) -> ClosedLogs:
+    def look(self, kept: list[GenerationRecord]) -> ClosedLogs:
         """Bring `logs` and `spans` up to date with this list; callers must not change them."""
         if kept is not self._seen:
             known = self._known
-            made: dict[int, tuple[Kept, KeptLog]] = {}
+            made: dict[int, tuple[GenerationRecord, KeptLog]] = {}
             for k in kept[:-1]:
                 pair = known.get(k.order)
                 made[k.order] = pair if pair is not None and pair[0] is k else (k, self._log(k, pair))
@@ -45,7 +49,7 @@ class ClosedLogs:
             self._seen = kept
         return self
 
-    def _log(self, k: Kept, known: tuple[Kept, KeptLog] | None) -> KeptLog:
+    def _log(self, k: GenerationRecord, known: tuple[GenerationRecord, KeptLog] | None) -> KeptLog:
         assert k.last is not None
         directory = self._directory(k.order) / "log" if known is None else known[1].directory
         if not k.has_log:

@@ -12,7 +12,7 @@ import journal
 from journal import Cursor, Refused
 from journal.core.log.events import Event
 from journal.testing import ManualClock
-from tests.engine.log.compacting import SMALL, last_changes, mirror, told
+from tests.engine.generations.compacting import SMALL, last_changes, mirror, told
 
 KEYS = st.sampled_from(["a", "b", "c", b"a"])
 STEPS = st.lists(

@@ -15,11 +15,12 @@ import journal
 from journal import Cursor, LogDamaged, Refused, StoreClosed, StoreFull
 from journal.core.log.compaction_rule import Latest
 from journal.engine.feed.log_tail import Tail
-from journal.engine.log import compaction, compactor
+from journal.engine.generations import compaction
+from journal.engine.log import compactor
 from journal.engine.log.reader import CONDENSED, list_segments
 from journal.testing import ManualClock
+from tests.engine.generations.compacting import SMALL, Copy, at_rest, directory, fill, mirror, skips, told, words
 from tests.engine.helpers import Failing
-from tests.engine.log.compacting import SMALL, Copy, at_rest, directory, fill, mirror, skips, told, words
 
 
 @pytest.fixture

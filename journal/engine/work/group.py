@@ -1,0 +1,98 @@
+"""
+Groups of changes that rules decide: one record, one sync, and a result or an error for each.
+
+They are decided one after the other, each over what is stored and what the group has decided before it. What is refused changes
+nothing; all the rest stands or falls together. A single change is a group of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from journal.core.entry.effects import Effect
+from journal.core.entry.keys import UserKey
+from journal.core.entry.rows import Row, place
+from journal.core.lifecycle import Found
+from journal.core.limits import GROUP_BYTES_MAX
+from journal.core.log.cursor import cursor_of
+from journal.core.values import PutResult
+from journal.engine.work.lookup import find_each
+from journal.engine.work.path import WorkPath
+from journal.errors import Invalid, JournalError, Refused
+
+_OVERHEAD = 100
+"""What an effect takes besides the row that it writes."""
+T = TypeVar("T")
+
+
+class Decided(NamedTuple):
+    """What becomes of one change."""
+
+    result: Any
+    effect: Effect | None
+    found: Found
+    """What is stored of the key then."""
+    at: int = -1
+    """Without an effect: the offset that the result rests on."""
+
+
+class Change(NamedTuple):
+    """A change whose arguments are good."""
+
+    key: UserKey
+    raw: bytes
+    decide: Callable[[Found, int, int], Decided]
+    """From what is stored of the key, now, and the offset of the change to what becomes of it, or why it is refused."""
+
+
+def decide_each(
+    p: WorkPath,
+    changes: Sequence[tuple[int, Change]],
+    now: int,
+    level: int,
+    results: list[Any],
+    *,
+    is_essential: bool = False,
+) -> int:
+    """Decide changes, given with the places of their results, and write them; the offset that these rest on. Under the lock."""
+    seen, refused = find_each(p, [change[:2] for _, change in changes], now)
+    first = p.next_offset
+    effects: list[Effect] = []
+    size, at = 0, -1
+    for i, (key, raw, decide) in changes:
+        try:
+            if key in refused:
+                raise refused[key]
+            result, effect, found, rests_on = decide(seen[key], now, first + len(effects))
+        except (Invalid, Refused) as e:
+            results[i] = e
+            continue
+        results[i] = result
+        at = max(at, rests_on)
+        if effect is not None:
+            effects.append(effect)
+            seen[key] = found
+            size += _OVERHEAD + len(getattr(effect, "value", raw))
+            if size > GROUP_BYTES_MAX:
+                raise Invalid(f"the group has more than {GROUP_BYTES_MAX} bytes: nothing was changed; split it")
+    return p.write_all(effects, now, level, is_essential=is_essential) if effects else at
+
+
+def only(results: Sequence[T | JournalError]) -> T:
+    """The result of a group of one; its error is raised."""
+    (result,) = results
+    if isinstance(result, JournalError):
+        raise result
+    return result
+
+
+def result_of(outcome: str, row: Row, at: int) -> PutResult:
+    """The result of a change that left this row, at this offset."""
+    priority, date = place(row.primary)
+    return PutResult(outcome, cursor_of(at), row.version, date, priority)
+
+
+def after(found: Found, row: Row) -> Found:
+    """What is stored of a key when a put of it was decided so."""
+    return found._replace(successor=row) if found.is_processing else found._replace(row=row)

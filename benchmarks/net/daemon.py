@@ -28,14 +28,11 @@ class Daemon:
 
 
 def main() -> None:
-    from journal.net.server.server import Server
-
     path, durability = sys.argv[1:]
     with journal.open(path, durability=durability) as store:
         store.journal(JOURNAL)
-        server = Server(store, tcp=[("127.0.0.1", 0)], trust_loopback=True)
-        server.on_ready.append(lambda: answer(server.addresses))
-        with server.start():
+        with store.serve(tcp=[("127.0.0.1", 0)], trust_loopback=True) as server:
+            answer(server.addresses)
             sys.stdin.read()
 
 

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from threading import Event as ThreadEvent
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from journal.core.buckets import Range
 from journal.core.clock_drift import Drifts, Time
@@ -33,6 +33,9 @@ from journal.core.snapshot_blocks import Block
 from journal.core.times import DateLike
 from journal.core.values import Backup, Entry, Put, PutResult
 from journal.errors import Invalid, JournalError
+
+if TYPE_CHECKING:
+    from journal.api.lease import Lease
 
 R = TypeVar("R")
 Part = bytes | str | PathLike[str]
@@ -155,7 +158,7 @@ class Snapshot(Protocol):
         since: DateLike | None = None,
         until: DateLike | None = None,
         priorities: Any = None,
-    ) -> list[Any]:
+    ) -> Sequence[SnapshotPart]:
         """The entries in up to `count` parts of about the same size, and at least one."""
 
     def close(self) -> None:
@@ -172,8 +175,8 @@ class Subscription(Protocol):
 
     is_closed: bool
 
-    def __iter__(self) -> Iterator[Any]: ...
-    def __next__(self) -> Any: ...
+    def __iter__(self) -> Iterator[Lease]: ...
+    def __next__(self) -> Lease: ...
     def close(self) -> None:
         """End it, and give back what was not handed out. Closing twice is fine."""
 

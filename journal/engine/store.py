@@ -384,8 +384,7 @@ class EngineStore:
             return int(self.catalog.opening << 16) + self._epochs
 
     def _check(self) -> None:
-        trouble = self.trouble or self.catalog.failed
-        if trouble is not None:
+        if (trouble := self.trouble or self.catalog.failed) is not None:
             raise trouble
 
     def _check_owned(self, what: str) -> None:

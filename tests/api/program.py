@@ -37,6 +37,7 @@ def work(store: journal.Store) -> list[str | bytes]:
     producer = journal.Producer(pages, group="shop")
     producer.publish({"n": 1})
     with journal.Consumer(pages, name="backend-1") as consumer:
+        consumer.subscribe()
         taken = consumer.take_nowait()
         assert taken is not None
         taken.done()

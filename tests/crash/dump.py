@@ -39,7 +39,7 @@ def _neighbours(pages: journal.Journal) -> list[str]:
     with p.lock:
         p.enter()
         for name in p.shared.state.names():
-            if name in (p.own, OWN):
+            if name in (p.only, OWN):
                 continue
             state = p.shared.state.state_of(name)
             state.flush()

@@ -119,9 +119,9 @@ def compact_others_first() -> None:
 
             for each in group[1:]:
                 segment_path(part.directory, each.first).unlink()
-                with self._p.lock:
-                    if self._p.log.directory == part.directory:
-                        self._p.log.replaced(each.first)
+                with self._host.lock:
+                    if self._log.directory == part.directory:
+                        self._log.replaced(each.first)
             return (yield from real(self, part, [group[0]._replace(behind=group[-1].behind)], made))
 
         return replaced

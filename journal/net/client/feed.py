@@ -21,6 +21,8 @@ from journal.shield import SHIELD, shielded
 
 _OVER = ConnectionLost, Stopping
 """The connection that has the feed is over, or will be in a moment."""
+AGAIN_MS = 50
+"""How often a daemon that still reads is asked for the rest of a feed that is not live."""
 
 
 @shielded
@@ -37,7 +39,7 @@ class RemoteFeed:
         self._error: JournalError | None = None
         """The error of an acknowledgement that no caller waited for."""
         self._is_at_end = False
-        """A feed that is not live has delivered all that was there; the next iteration delivers what has come since."""
+        """A feed that is not live was sent all that was there. From then on the daemon is asked for what has come since, or comes again."""
         self._is_over = False
         """Nothing more will come."""
         self.is_closed = False
@@ -68,7 +70,8 @@ class RemoteFeed:
         while not (self.is_closed or self._is_over):
             inbox = self._inbox
             if not inbox.items:
-                self._wait(inbox)
+                if not self._wait(inbox):
+                    break
                 continue
             taken = self._take(inbox)
             more = followed.credit()
@@ -80,7 +83,6 @@ class RemoteFeed:
                 self._post(taken, [])
             else:
                 self._is_at_end = True
-                break
         raise StopIteration
 
     def _take(self, inbox: Inbox) -> Event | End | Call:
@@ -90,28 +92,35 @@ class RemoteFeed:
             self._is_over = True  # the daemon has ended it so
             raise
 
-    def _wait(self, inbox: Inbox) -> None:
-        """There is nothing: wait for more, or open it again."""
+    def _wait(self, inbox: Inbox) -> bool:
+        """There is nothing: wait for more, or open it again; False when all that is there was delivered."""
         self._raise()
         if inbox.is_over:
             if self._link.is_closed:
-                self._is_over = True
-                return
+                return False
+            self._is_at_end = False
             self._position, self._inbox = self._opened()
-        elif not (self._is_at_end or self._followed.must_look) or not self._look(inbox):
+            return True
+        if not (self._is_at_end or self._followed.must_look):
             self._link.wait_for(inbox, None)
+            return True
+        is_end = self._look(inbox)
+        if not inbox.items and not is_end:
+            self._link.wait_for(inbox, AGAIN_MS if self._is_at_end else None)
+        return bool(inbox.items) or not is_end
 
     def _look(self, inbox: Inbox) -> bool:
-        """Ask for what is there, or is not pushed; whether there was something."""
-        self._is_at_end = False
+        """Ask for what is there, or is not pushed; whether that was all."""
         try:
-            inbox.items.extend(self._followed.looked(self._asked(self._followed.look(), inbox)))
+            events, is_end = self._followed.looked(self._asked(self._followed.look(), inbox))
         except _OVER:
             return False  # it is opened again
         except Unacknowledged:
             if not inbox.items:  # else it has come meanwhile
                 raise
-        return bool(inbox.items)
+            return False
+        inbox.items.extend(events)
+        return is_end
 
     def _asked(self, call: Call, inbox: Inbox) -> Any:
         return self._link.ask_once(call, self._client.timeout_ms, inbox=inbox)
@@ -169,6 +178,7 @@ class RemoteFeed:
                 self._link.ask_once(call, self._client.timeout_ms, waiter, self._inbox)
             except _OVER:
                 return  # it is opened again, and what was not acknowledged comes again
+            self._is_at_end |= waiter.has_dropped_end
 
     def _open(self) -> None:
         if self.is_closed:
@@ -255,10 +265,13 @@ class _Failing(Waiter):
         super().__init__(None)
         self._followed = followed
         self._inbox = inbox
+        self.has_dropped_end = False
+        """Whether the end of a feed that is not live was among what had come."""
 
     def end(self, result: Any = None, error: JournalError | None = None) -> None:
         """The reply has come: under the lock of the link, before anything that came later."""
         if error is None and not self.is_done:
+            self.has_dropped_end = None in self._inbox.items
             self._followed.failed(result, len(self._inbox.items))
             self._inbox.items.clear()
         super().end(result, error)

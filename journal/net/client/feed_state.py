@@ -130,11 +130,11 @@ class Followed:
         """Ask what is there; Unacknowledged when none comes before something is acknowledged. `looked` takes the reply."""
         return call_of(FeedNextRequest(subscription=self.subscription, n=CREDIT), self.journal)
 
-    def looked(self, reply: Any) -> list[Any]:
-        """What was there, as items."""
+    def looked(self, reply: Any) -> tuple[list[Any], bool]:
+        """What was there, as items; and whether that was all of a feed that is not live."""
         events, is_end = fields(reply, "FEED_NEXT", events=list, is_end=bool)
         self._used -= len(events)  # they cost no credit
-        return [*events, None] if is_end else list(events)
+        return events, is_end
 
     # -- acknowledging ------------------------------------------------------------------------------------------------
 

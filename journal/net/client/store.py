@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from journal.core.clock_drift import Drifts
 from journal.core.requests.operate import (
@@ -37,10 +37,6 @@ class ClientStore(Client):
 
     def __repr__(self) -> str:
         return str(self.link.address)
-
-    def within(self, timeout_ms: int | None) -> Self:
-        """The same, with another time in which a call must be answered."""
-        return type(self)(self.ear, timeout_ms)
 
     def journal(self, name: str, settings: dict[str, Any]) -> ClientJournal:
         """Open a journal, or declare it."""

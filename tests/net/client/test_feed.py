@@ -26,37 +26,6 @@ def cut(server: Server) -> None:
     assert done.wait(100)
 
 
-def test_a_feed_that_is_not_live_ends(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """All that is there comes, as in the library."""
-    for i in range(700):
-        pages.put(f"k{i}", {"i": i})
-    lease = pages.claim(consumer="one")
-    assert lease is not None
-    lease.done()
-    with far_pages.feed(live=False) as feed, pages.feed(live=False) as near:
-        events = list(feed)
-        mine = list(near)
-    assert len(events) == 702
-    for one, other in zip(events, mine, strict=True):
-        for name in ("cursor", "op", "timestamp", "namespace", "key", "data", "mode"):
-            assert getattr(one, name) == getattr(other, name)
-    assert feed.position == events[-1].cursor
-
-
-def test_a_feed_that_has_ended_can_be_acknowledged_and_goes_on(
-    far_pages: journal.Journal, pages: journal.Journal
-) -> None:
-    """Who iterates again gets what has come since."""
-    pages.put("a", 1)
-    with far_pages.feed(consumer="audit", live=False) as feed:
-        events = list(feed)
-        feed.ack(events)
-        assert feed.position == events[-1].cursor
-        assert list(feed) == []
-        pages.put("b", 1)
-        assert [event.key for event in feed] == ["b"]
-
-
 def test_a_live_feed_waits_for_changes(far_pages: journal.Journal, pages: journal.Journal) -> None:
     """They come as they happen, and the iteration ends with close, from another thread."""
     feed = far_pages.feed(start="END")
@@ -101,21 +70,6 @@ def test_acknowledgements_are_kept(far_pages: journal.Journal, pages: journal.Jo
         assert last.key == "k3"
         feed.ack(last)
         assert feed.position == last.cursor and feed.lag == 0
-
-
-def test_what_was_never_delivered_cannot_be_acknowledged(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """And a feed without a name keeps nothing."""
-    pages.put("a", 1)
-    with far_pages.feed(consumer="audit") as feed:
-        next(feed)
-        with pytest.raises(journal.Invalid, match="never delivered"):
-            feed.ack(journal.Cursor(1, 5))
-        with pytest.raises(journal.Invalid):
-            feed.ack("cursor")  # type: ignore[arg-type]
-    with pytest.raises(journal.StoreClosed):
-        feed.ack(journal.Cursor(1, 0))
-    with far_pages.feed() as feed, pytest.raises(journal.Invalid, match="consumer's name"):
-        feed.ack(next(feed))
 
 
 def test_unacknowledged_changes_are_limited(far_pages: journal.Journal, pages: journal.Journal) -> None:
@@ -239,3 +193,28 @@ def test_what_is_about_a_feed_is_never_asked_on_another_connection(
         one.ack(events)
         assert one.position == events[-1].cursor
         assert two.position < events[0].cursor
+
+
+@pytest.mark.parametrize("consumer", [None, "audit"])
+def test_a_feed_that_has_ended_goes_on_whatever_has_come(
+    pages: journal.Journal, far_pages: journal.Journal, consumer: str | None
+) -> None:
+    """More than is sent at once, before and after its end; none of it is taken for the end, and none is waited for in vain."""
+    with far_pages.feed(consumer=consumer, live=False) as feed:
+        for turn in range(3):
+            pages.put_many([journal.Put(f"{turn}-{n}") for n in range(600)])
+            assert [event.key for event in feed] == [f"{turn}-{n}" for n in range(600)]
+        assert list(feed) == []
+
+
+def test_a_failure_after_the_end_of_what_was_there(pages: journal.Journal, far_pages: journal.Journal) -> None:
+    """What was on its way comes again, one at a time, and then the end."""
+    pages.put_many([journal.Put(key) for key in "abc"])
+    with far_pages.feed(consumer="audit", live=False) as feed:
+        first = next(feed)
+        feed.fail(first)
+        again = []
+        for event in feed:
+            again.append(event.key)
+            feed.ack(event)
+        assert again == ["a", "b", "c"] and not feed.is_redelivering

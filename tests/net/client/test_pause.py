@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
@@ -14,19 +13,6 @@ from journal.net.server.server import Server
 from tests.engine.helpers import poll
 from tests.net.client.working import WAIT_S
 from tests.net.server.asking import ask, grant
-
-
-def test_nothing_is_handed_out(far_pages: journal.Journal, pages: journal.Journal) -> None:
-    """By a claim of any kind, nor told as due; all else goes on."""
-    far_pages.put("a", 1)
-    far_pages.pause("why not")
-    assert far_pages.claim() is None and far_pages.claim_many(3) == []
-    with pytest.raises(journal.Paused):
-        far_pages.claim_key("a")
-    assert far_pages.put("b").outcome == "inserted"
-    assert far_pages.statistics()["paused"]["reason"] == "why not" == pages.statistics()["paused"]["reason"]
-    assert far_pages.resume() is True and far_pages.resume() is False
-    assert [lease.key for lease in far_pages.claim_many(3)] == ["a", "b"]
 
 
 def test_nothing_is_due_meanwhile(store: journal.Store, pages: journal.Journal) -> None:
@@ -69,18 +55,3 @@ def test_who_waits_for_work_is_woken_by_resume(
     assert is_found.wait(WAIT_S)
     worker.join(WAIT_S)
     assert found and found[0] in ("a", "b")
-
-
-def test_awaited(far_pages: journal.Journal, store: journal.Store) -> None:
-    """The same names."""
-
-    async def main() -> None:
-        async with await journal.aio.connect(store.path) as far:
-            there = await far.journal("pages")
-            await there.put("a")
-            await there.pause("why not")
-            assert await there.claim() is None
-            assert await there.resume() is True
-            assert await there.claim() is not None
-
-    asyncio.run(main())

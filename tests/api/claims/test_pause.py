@@ -108,6 +108,7 @@ def test_each_journal_is_paused_by_itself(store: journal.Store) -> None:
     assert anew.claim() is not None
 
 
+@pytest.mark.embedded(reason="tests/net/client/test_pause.py has it of workers that listen")
 @pytest.mark.parametrize("buckets", [None, Range(0, 512), Range(512, 1024)])
 def test_workers_sleep_and_are_woken(pages: journal.Journal, buckets: Range | None) -> None:
     """What is due does not keep them busy; resume wakes them."""

@@ -83,6 +83,7 @@ def test_what_was_never_delivered_cannot_be_acknowledged(pages: journal.Journal)
                 feed.ack(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.embedded(reason="what is on its way over a connection counts as delivered")
 def test_after_a_failure_they_come_one_at_a_time(pages: journal.Journal) -> None:
     """The next one only when the one before is acknowledged; then normal flow."""
     put(pages, *"abcdef")
@@ -193,6 +194,7 @@ def test_consumers_are_independent(pages: journal.Journal) -> None:
     assert [view.name for view in pages.feeds()] == ["one", "two"]
 
 
+@pytest.mark.embedded(reason="a connection keeps its feeds until it ends")
 def test_a_feed_that_was_forgotten_is_closed(pages: journal.Journal) -> None:
     """Whoever forgets it can open another, and gets again what was not acknowledged."""
     put(pages, *"abc")

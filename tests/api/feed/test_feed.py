@@ -45,7 +45,7 @@ def test_every_change_comes_in_order(pages: journal.Journal, clock: ManualClock)
     assert (events[4].consumer, events[4].token) == ("w", lease.token)
 
 
-def test_it_goes_over_segments(store: journal.Store) -> None:
+def test_it_goes_over_segments(store: journal.Store, opened: journal.Store) -> None:
     """In pages, with records that are larger than a page."""
     pages = store.journal("pages", **SMALL)
     with pages.feed(consumer="hold"):
@@ -56,7 +56,7 @@ def test_it_goes_over_segments(store: journal.Store) -> None:
             expected.append((f"k{n}", size))
             if n % 10 == 0:
                 store.checkpoint()
-        assert len(list((store.path / top() / "000001" / "log").iterdir())) > 3
+        assert len(list((opened.path / top() / "000001" / "log").iterdir())) > 3
         assert [(e.key, len(e.data)) for e in caught_up(pages)] == expected
 
 
@@ -116,6 +116,7 @@ def test_more_can_be_asked_for_after_the_end(pages: journal.Journal) -> None:
     assert keys(feed) == []
 
 
+@pytest.mark.embedded(reason="it holds the sync up by hand")
 def test_nothing_is_shown_that_could_vanish(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """A put whose sync is under way is not delivered before it is durable."""
     is_syncing, may_end = threading.Event(), threading.Event()

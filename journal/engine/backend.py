@@ -9,7 +9,7 @@ K1  Every call is whole: the shield is up while it runs (journal.shield).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
@@ -32,20 +32,20 @@ from journal.engine.feed.changes import changes, first_cursor
 from journal.engine.feed.consumer import Consumers
 from journal.engine.feed.feed import EngineFeed
 from journal.engine.ground import EngineGround
+from journal.engine.handlers import HANDLERS
 from journal.engine.loads.load import Loads
 from journal.engine.loads.prepare import Part
 from journal.engine.loads.staging import StagedLoads
 from journal.engine.pipeline import Pipeline
-from journal.engine.read import burials, logs, queries
+from journal.engine.read import burials, logs, queries, statistics  # noqa: F401  # they register handlers
 from journal.engine.read.feeds import consumers_seen, consumers_to_change, open_feed
 from journal.engine.read.scan import Reads
-from journal.engine.read.statistics import statistics
 from journal.engine.readonly import Look
 from journal.engine.runtime.clock_drift import FLAG as DRIFT
 from journal.engine.runtime.clock_drift import Peers
 from journal.engine.snapshots.snapshot import EngineSnapshot
 from journal.engine.snapshots.take import take
-from journal.engine.work import flags, lease_holder
+from journal.engine.work import flags, lease_holder  # noqa: F401  # they register handlers
 from journal.engine.work.claim import Claims, Taken
 from journal.engine.work.finish import Finishes
 from journal.engine.work.group import only
@@ -58,13 +58,6 @@ from journal.errors import Invalid, JournalError
 from journal.shield import shielded
 
 R = TypeVar("R")
-Handler = Callable[[Any, Any, Caller], Any]
-"""From a journal, a request and its caller to what the request comes to."""
-
-
-def _on_p(handle: Callable[[Pipeline, Any, Caller], Any]) -> Handler:
-    """A handler that needs the pipeline alone."""
-    return lambda journal, asked, caller: handle(journal.p, asked, caller)
 
 
 @shielded
@@ -258,7 +251,7 @@ def _skip_feed(journal: EngineLog, asked: follow.FeedSkipRequest, caller: Caller
     return consumers_to_change(journal.p, journal.consumers).skip(asked.consumer, asked.cursor)
 
 
-HANDLERS: dict[type[Request[Any]], Handler] = {
+HANDLERS |= {
     # producing
     produce.PutRequest: lambda journal, asked, caller: journal.puts.any(asked, caller),
     produce.CreateRequest: lambda journal, asked, caller: journal.puts.any(asked, caller),
@@ -287,43 +280,18 @@ HANDLERS: dict[type[Request[Any]], Handler] = {
     consume.DoneManyRequest: lambda journal, asked, caller: journal.finishes.many(
         asked.tokens, asked.nexts, asked.durability, caller
     ),
-    consume.ExtendRequest: _on_p(lease_holder.extend),
-    consume.ReleaseRequest: _on_p(lease_holder.release),
-    consume.BuryRequest: _on_p(lease_holder.bury),
     consume.LeaseRequest: lambda journal, asked, caller: journal.claims.of_token(asked.token, caller),
     consume.LeasesRequest: lambda journal, asked, caller: journal.claims.active(asked.consumer),
     # reading
-    read.GetRequest: _on_p(queries.get),
-    read.GetManyRequest: _on_p(queries.get_many),
-    read.SelectRequest: _on_p(queries.select),
-    read.EntriesOfRequest: _on_p(queries.entries_of),
     read.CountRequest: lambda journal, asked, caller: journal.reads.count(queries.filter_of(journal.p, asked)),
-    read.CountOfRequest: _on_p(queries.count_of),
-    read.ForecastRequest: _on_p(queries.forecast),
-    read.StatisticsRequest: _on_p(statistics),
     read.SettingsRequest: _settings,
-    read.GenerationsRequest: _on_p(logs.generations),
-    read.DistanceRequest: _on_p(logs.distance),
-    read.ShiftRequest: _on_p(logs.shift),
-    read.LagRequest: _on_p(logs.lag),
     read.OldestCursorRequest: lambda journal, asked, caller: first_cursor(journal.p),
-    read.DurableCursorRequest: _on_p(logs.durable_cursor),
-    read.WaitDurableRequest: _on_p(logs.wait_durable),
     # following
     follow.FeedsRequest: lambda journal, asked, caller: consumers_seen(journal.p, journal.consumers).views(),
     follow.FeedRemoveRequest: _remove_feed,
     follow.FeedMarkRequest: _mark_feed,
     follow.FeedSkipRequest: _skip_feed,
     # operating
-    operate.OwnersRequest: _on_p(queries.owners),
-    operate.RaiseFlagRequest: _on_p(flags.raise_flag),
-    operate.PauseRequest: _on_p(flags.pause),
-    operate.ResumeRequest: _on_p(flags.resume),
-    operate.BuriedRequest: _on_p(burials.buried),
-    operate.RetryRequest: _on_p(burials.retry),
-    operate.RetryManyRequest: _on_p(burials.retry_many),
-    operate.DiscardRequest: _on_p(burials.discard),
-    operate.RotateRequest: _on_p(logs.rotate),
     operate.CompactRequest: lambda journal, asked, caller: journal.p.compaction.now(),
 }
-"""What carries out each request of a journal."""
+"""What carries out requests that need more of a journal than its pipeline; the others are registered where they are (`handles`)."""

@@ -18,6 +18,7 @@ from journal.core.entry.rows import BuriedRow, encode_row
 from journal.core.requests.operate import BuriedRequest, DiscardRequest, RetryManyRequest, RetryRequest
 from journal.core.values import Buried, BuriedPage, PutResult, buried_of
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.read.path import ReadPath
 from journal.engine.read.selection import Filter
 from journal.engine.readonly import moment_of
@@ -88,6 +89,7 @@ def count(p: ReadPath, wanted: Filter) -> int:
         return sum(which.has(row) for _, row in walk(p))
 
 
+@handles(BuriedRequest)
 def buried(p: ReadPath, asked: BuriedRequest, caller: Caller) -> BuriedPage:
     """Those that are asked for, in the order of burial; with a limit a page, which says where to go on."""
     which = BuriedFilter(asked.prefix, asked.reason)
@@ -104,11 +106,13 @@ def buried(p: ReadPath, asked: BuriedRequest, caller: Caller) -> BuriedPage:
     return BuriedPage(found)
 
 
+@handles(RetryRequest)
 def retry(p: WorkPath, asked: RetryRequest, caller: Caller) -> PutResult:
     """Let the buried entry with this key (the last one) wait again, due now."""
     return only(retry_many(p, RetryManyRequest(keys=[asked.key], durability=asked.durability), caller))
 
 
+@handles(RetryManyRequest)
 def retry_many(p: WorkPath, asked: RetryManyRequest, caller: Caller) -> list[PutResult | JournalError]:
     """Let many wait again: one record, one sync; a result or an error for each."""
     level = p.level_of(asked.durability, p.level)
@@ -142,6 +146,7 @@ def _retry(p: WorkPath, key: UserKey) -> Change:
     return Change(key, raw, decide)
 
 
+@handles(DiscardRequest)
 def discard(p: WorkPath, asked: DiscardRequest, caller: Caller) -> None:
     """Delete the buried entry with this key (the last one)."""
     raw = key_bytes(asked.key)

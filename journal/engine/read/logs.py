@@ -17,10 +17,12 @@ from journal.core.requests.read import (
 )
 from journal.core.values import Generation
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.read.path import LogPath
 from journal.errors import Invalid
 
 
+@handles(GenerationsRequest)
 def generations(p: LogPath, asked: GenerationsRequest, caller: Caller) -> list[Generation]:
     """The periods, oldest first, with what keeps each."""
     with p.lock:
@@ -28,6 +30,7 @@ def generations(p: LogPath, asked: GenerationsRequest, caller: Caller) -> list[G
         return p.generations.list()
 
 
+@handles(RotateRequest)
 def rotate(p: LogPath, asked: RotateRequest, caller: Caller) -> Generation:
     """Begin a new generation now; the active one."""
     p.level_of(None, p.level)
@@ -39,16 +42,19 @@ def rotate(p: LogPath, asked: RotateRequest, caller: Caller) -> Generation:
         return generations.newest()
 
 
+@handles(DistanceRequest)
 def distance(p: LogPath, asked: DistanceRequest, caller: Caller) -> int:
     """How many changes come after `a`, up to `b`."""
     return cursor_math.distance(asked.a, asked.b, _spans(p))
 
 
+@handles(ShiftRequest)
 def shift(p: LogPath, asked: ShiftRequest, caller: Caller) -> Cursor:
     """The cursor `n` changes later, or earlier."""
     return cursor_math.shift(asked.cursor, asked.n, _spans(p))
 
 
+@handles(LagRequest)
 def lag(p: LogPath, asked: LagRequest, caller: Caller) -> int:
     """How many changes come after a cursor."""
     return cursor_math.lag(asked.cursor, _spans(p))
@@ -60,12 +66,14 @@ def _spans(p: LogPath) -> list[cursor_math.Span]:
         return p.generations.spans()
 
 
+@handles(DurableCursorRequest)
 def durable_cursor(p: LogPath, asked: DurableCursorRequest, caller: Caller) -> Cursor:
     """The last change that is on disk."""
     with p.lock:  # a rotation moves the log
         return Cursor(p.order, p.log.synced - p.log.base)
 
 
+@handles(WaitDurableRequest)
 def wait_durable(p: LogPath, asked: WaitDurableRequest, caller: Caller) -> None:
     """Return when the change at this cursor, and all before it, are on disk."""
     cursor = asked.cursor

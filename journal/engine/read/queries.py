@@ -30,6 +30,7 @@ from journal.core.requests.read import (
 from journal.core.values import Page
 from journal.engine.arguments import bucket_bounds
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.read.path import ReadPath
 from journal.engine.read.selection import Filter, Selection
 from journal.engine.readonly import moment_of
@@ -60,11 +61,13 @@ def filter_of(p: ReadPath, asked: SelectRequest | CountRequest | ScanRequest) ->
     )
 
 
+@handles(SelectRequest)
 def select(p: ReadPath, asked: SelectRequest, caller: Caller) -> Page:
     """A page of the entries that are selected, in the order of work."""
     return Selection(p, filter_of(p, asked)).page(asked.limit or LIMIT, _start(asked.after))
 
 
+@handles(EntriesOfRequest)
 def entries_of(p: ReadPath, asked: EntriesOfRequest, caller: Caller) -> Page:
     """A page of the entries of a producer group, in the order of work."""
     return Selection(p, Filter(owner=owner_bytes(asked.owner))).page(asked.limit or LIMIT, _start(asked.after))
@@ -74,11 +77,13 @@ def _start(after: bytes | None) -> bytes:
     return b"" if after is None else after + b"\0"
 
 
+@handles(CountOfRequest)
 def count_of(p: ReadPath, asked: CountOfRequest, caller: Caller) -> int:
     """How many entries a producer group has."""
     return Selection(p, Filter(owner=owner_bytes(asked.owner))).count()
 
 
+@handles(OwnersRequest)
 def owners(p: ReadPath, asked: OwnersRequest, caller: Caller) -> dict[str, int]:
     """The producer groups that have entries, and how many."""
     found: dict[str, int] = {}
@@ -111,12 +116,14 @@ StatusRow = tuple[Row, str, int]
 """An entry as it is stored, its status, and when its lease began."""
 
 
+@handles(GetRequest)
 def get(p: ReadPath, asked: GetRequest, caller: Caller) -> Any:
     """The entry with this key, or None."""
     (found,) = rows_of(p, [(asked.key, key_bytes(asked.key))])
     return None if found is None else caller.entry(*found)
 
 
+@handles(GetManyRequest)
 def get_many(p: ReadPath, asked: GetManyRequest, caller: Caller) -> list[Any]:
     """The entries with these keys, None for each that there is not, in order."""
     wanted = [(key, key_bytes(key)) for key in asked.keys]
@@ -148,6 +155,7 @@ def rows_of(p: ReadPath, keys: list[tuple[UserKey, bytes]]) -> list[StatusRow | 
     return found
 
 
+@handles(ForecastRequest)
 def forecast(p: ReadPath, asked: ForecastRequest, caller: Caller) -> Forecast:
     """How many entries fall due in each of the coming steps, read from the keys alone."""
     with moment_of(p):

@@ -72,17 +72,19 @@ class Selection:
         self._wanted = wanted
         self._leased = self._leases()
 
-    def page(self, limit: int, start: bytes) -> Page:
-        """Up to `limit` entries from `start` on; with readonly=True of one moment."""
-        with moment_of(self._p):
-            return self._page(limit, start)
-
-    def _page(self, limit: int, start: bytes) -> Page:
+    def rows(self, most: int, start: bytes = b"") -> list[tuple[Row, Held | None]]:
+        """Up to `most` entries with their leases, from `start` on; with readonly=True of one moment."""
         found: list[tuple[Row, Held | None]] = []
         following: bytes | None = start
-        while following is not None and len(found) <= limit:
-            following, settle_at = self.read(following, limit + 1, found)
-            self._p.settle(settle_at)  # T2
+        with moment_of(self._p):
+            while following is not None and len(found) < most:
+                following, settle_at = self.read(following, most, found)
+                self._p.settle(settle_at)  # T2
+        return found
+
+    def page(self, limit: int, start: bytes) -> Page:
+        """Up to `limit` entries from `start` on, as a page."""
+        found = self.rows(limit + 1, start)
         has_more = len(found) > limit
         blank = self._p.blank
         entries = [

@@ -6,10 +6,12 @@ from typing import Any
 
 from journal.core.requests.read import StatisticsRequest
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.read.path import FiguresPath
 from journal.engine.state.flags import pause_in
 
 
+@handles(StatisticsRequest)
 def statistics(p: FiguresPath, asked: StatisticsRequest, caller: Caller) -> dict[str, Any]:
     """Of one journal."""
     with p.lock:

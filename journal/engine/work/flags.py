@@ -8,11 +8,13 @@ from journal.core.entry import effects as fx
 from journal.core.requests.operate import PauseRequest, RaiseFlagRequest, ResumeRequest
 from journal.core.values import PAUSED
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.state.reader import StoredState
 from journal.engine.work.path import WorkPath
 from journal.errors import NotFound, Refused
 
 
+@handles(RaiseFlagRequest)
 def raise_flag(p: WorkPath, asked: RaiseFlagRequest, caller: Caller) -> None:
     """Raise a flag, or raise it once more."""
     raise_named(p, asked.name, asked.message, asked.durability)
@@ -23,11 +25,13 @@ def raise_named(p: WorkPath, name: str, message: str, durability: str | None = N
     _change(p, durability, lambda now: fx.Raise(name, message, now))
 
 
+@handles(PauseRequest)
 def pause(p: WorkPath, asked: PauseRequest, caller: Caller) -> None:
     """Hand nothing out until `resume`."""
     raise_named(p, PAUSED, asked.reason, asked.durability)
 
 
+@handles(ResumeRequest)
 def resume(p: WorkPath, asked: ResumeRequest, caller: Caller) -> bool:
     """Hand out again what is due, and wake sleeping workers; False when the journal was not paused."""
 

@@ -8,11 +8,13 @@ from journal.core import lifecycle
 from journal.core.entry import effects as fx
 from journal.core.requests.consume import BuryRequest, ExtendRequest, ReleaseRequest
 from journal.engine.caller import Caller
+from journal.engine.handlers import handles
 from journal.engine.log.durability import FULL
 from journal.engine.work.claim import active_lease
 from journal.engine.work.path import WorkPath
 
 
+@handles(ExtendRequest)
 def extend(p: WorkPath, asked: ExtendRequest, caller: Caller) -> tuple[int, int]:
     """More time, from now on, never less than it has; the deadline and the version."""
     with p.lock:
@@ -29,6 +31,7 @@ def extend(p: WorkPath, asked: ExtendRequest, caller: Caller) -> tuple[int, int]
     return deadline, effect.version
 
 
+@handles(ReleaseRequest)
 def release(p: WorkPath, asked: ReleaseRequest, caller: Caller) -> None:
     """Give a lease back: the entry waits again."""
 
@@ -39,6 +42,7 @@ def release(p: WorkPath, asked: ReleaseRequest, caller: Caller) -> None:
     _end(p, asked, decide, p.tally.release, "failed" if asked.failed else "released", caller)
 
 
+@handles(BuryRequest)
 def bury(p: WorkPath, asked: BuryRequest, caller: Caller) -> None:
     """Give an entry up: it is kept apart."""
 

@@ -13,6 +13,7 @@ import msgpack
 
 from journal.core.entry.rows import pack_data, unpack_data
 from journal.errors import Invalid
+from journal.net.server.verbs.pages import too_large
 from journal.net.wire.error_codes import MESSAGE_BYTES_MAX
 
 LEASE_BYTES = 100
@@ -67,6 +68,17 @@ def cut(text: str, most: int) -> str:
     return text.encode()[:most].decode("utf-8", "ignore")
 
 
+def _entries(wire: list[Any], room: int) -> list[Any]:
+    """Entries, as many as a frame holds."""
+    for n, entry in enumerate(wire):
+        room -= entry_bytes(entry)
+        if room < 0:
+            if n == 0:
+                raise too_large(room + entry_bytes(entry), entry[0], entry_bytes(entry))
+            return wire[:n]
+    return wire
+
+
 def _generations(wire: list[Any], room: int) -> list[Any]:
     """Generations; where they would fill a frame, not all of their followers are named."""
     names = max((len(each[-1]) for each in wire), default=0)
@@ -100,6 +112,7 @@ CUTS: dict[str, Callable[[Any, int], Any]] = {
     "[result or error]": fitted,
     "[bool or error]": fitted,
     "[result, error or null]": fitted,
+    "[entry]": _entries,
     "[generation]": _generations,
     "generation": lambda wire, room: _generations([wire], room)[0],
     "loaded": _loaded,

@@ -88,8 +88,7 @@ class EngineStore:
         is_readonly: bool,
         map_bytes: int,
     ) -> None:
-        self.path = path
-        self.is_readonly, self.time = is_readonly, time
+        self.path, self.is_readonly, self.time = path, is_readonly, time
         self._lock = threading.RLock()
         self.trouble: StorageError | None = None
         self.opened: dict[str, EngineJournal] = {}

@@ -22,7 +22,7 @@ from journal.core.schema.schema import Schema
 from journal.core.settings import Settings, from_map
 from journal.errors import ConnectionLost, JournalError, LeaseLost, TimedOut
 from journal.net.client.client import Client
-from journal.net.client.connection.due_notices import Ear, SleepingPlace
+from journal.net.client.connection.due_notices import Ear, ListeningPlace
 
 
 class ClientGround:
@@ -35,7 +35,7 @@ class ClientGround:
         self._ear = ear
         self._settings: Settings | None = None
         self._poll = ear.poll()
-        self._place: SleepingPlace | None = None
+        self._place: ListeningPlace | None = None
         self._seen = 0
         self._leaving = ExitStack()
         weakref.finalize(self, self._leaving.close).atexit = False

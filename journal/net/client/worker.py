@@ -18,7 +18,7 @@ from journal.api.backend import Lent
 from journal.errors import ConnectionLost, TimedOut
 from journal.net.client.client import Client
 from journal.net.client.connection.call import Call
-from journal.net.client.connection.due_notices import SleepingPlace
+from journal.net.client.connection.due_notices import ListeningPlace
 from journal.net.client.connection.heartbeat import steady_ms
 from journal.net.wire.codecs import claimed
 
@@ -34,7 +34,7 @@ class ClientTurns:
         self._claim = claim
         self._poll = client.ear.poll()
         self._leaving = ExitStack()
-        self._place: SleepingPlace | None = None
+        self._place: ListeningPlace | None = None
         self._seen = 0
         self._was_told = True
         self._is_unknown = False

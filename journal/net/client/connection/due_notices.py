@@ -23,7 +23,7 @@ STOP_LOOK_S = 0.25
 """An Event cannot be waited for together with a Condition: a worker with one looks at it this often."""
 
 
-class SleepingPlace:
+class ListeningPlace:
     """Where the workers of one journal sleep."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Ear:
         self._lock = (
             threading.RLock()
         )  # reentrant: the garbage collector may end an abandoned worker in this thread, at any point
-        self._places: dict[str, SleepingPlace] = {}
+        self._places: dict[str, ListeningPlace] = {}
         self._thread: Listening | None = None
 
     def key_of(self, journal: str) -> Key:
@@ -116,13 +116,13 @@ class Ear:
         return Poll(first_ms=min(1000, most_ms), most_ms=most_ms)
 
     @contextmanager
-    def place(self, journal: str) -> Iterator[SleepingPlace]:
+    def place(self, journal: str) -> Iterator[ListeningPlace]:
         """The place where a worker of this journal sleeps, while it works."""
         self.heart.link.check()
         with SHIELD, self._lock:
             if self._thread is None:
                 self._thread = Listening(self.heart, self.names, self.tell)
-            place = self._places.setdefault(journal, SleepingPlace())
+            place = self._places.setdefault(journal, ListeningPlace())
             place.users += 1
             self._thread.look()
         try:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+from journal.core.entry.rows import BIN8
 from journal.core.quoting import shown
 from journal.core.settings import MERGED
 from journal.engine.arguments import Oversize
@@ -100,6 +101,8 @@ def _pack_of(data_max: int) -> Callable[[bytes], bytes]:
             raise Oversize(
                 f"{len(data)} bytes, and {data_max} can be handed out in a frame: put a reference to the data"
             )
+        if data[0] == BIN8 and len(data) > 1 and len(data) == data[1] + 2:
+            return data  # the usual case of check_packed, without a call
         return check_packed(data)
 
     return pack

@@ -49,7 +49,7 @@ from journal.engine.work import flags, lease_holder  # noqa: F401  # they regist
 from journal.engine.work.claim import Claims, Taken
 from journal.engine.work.finish import Finishes
 from journal.engine.work.group import only
-from journal.engine.work.move_delete import delete_many, move_many
+from journal.engine.work.move_delete import delete, delete_many, move, move_many
 from journal.engine.work.put import SinglePuts
 from journal.engine.work.put_many import creating, put_many, put_together
 from journal.engine.work.timers import Timers
@@ -261,9 +261,9 @@ HANDLERS |= {
     produce.CreateManyRequest: lambda journal, asked, caller: journal.put_many(
         asked.puts, asked.durability, is_create=True, is_repeatable=asked.is_repeatable, caller=caller
     ),
-    produce.MoveRequest: lambda journal, asked, caller: only(move_many(journal.p, [asked], asked.durability)),
+    produce.MoveRequest: lambda journal, asked, caller: move(journal.p, asked),
     produce.MoveManyRequest: lambda journal, asked, caller: move_many(journal.p, asked.moves, asked.durability),
-    produce.DeleteRequest: lambda journal, asked, caller: only(delete_many(journal.p, [asked], asked.durability)),
+    produce.DeleteRequest: lambda journal, asked, caller: delete(journal.p, asked),
     produce.DeleteManyRequest: lambda journal, asked, caller: delete_many(journal.p, asked.deletes, asked.durability),
     # loads
     load.LoadBeginRequest: lambda journal, asked, caller: journal.loads.begin(),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from journal.core import lifecycle
 from journal.core.counters import count_results
 from journal.core.entry import effects as fx
-from journal.core.entry.keys import SLOT_AT, UserKey, buried_in, key_bytes, murmur
+from journal.core.entry.keys import UserKey, buried_in, key_bytes, murmur
 from journal.core.entry.rows import BuriedRow, encode_row
 from journal.core.requests.operate import BuriedRequest, DiscardRequest, RetryManyRequest, RetryRequest
 from journal.core.values import Buried, BuriedPage, PutResult, buried_of
@@ -140,10 +140,9 @@ def _retry(p: WorkPath, key: UserKey) -> Change:
         if found.row is not None:
             raise KeyExists(f"there is a newer entry with the key {key!r}: discard the buried one, or finish the other")
         row = lifecycle.retry(buried, found.slot, now, offset)
-        effect = fx.RetryEffect(name, row.primary, encode_row(row))
-        return Decided(result_of("retried", row, offset), effect, lifecycle.Found(row.primary[SLOT_AT:], row))
+        return result_of("retried", row, offset), fx.RetryEffect(name, row.primary, encode_row(row)), row, offset
 
-    return Change(key, raw, decide)
+    return key, raw, decide
 
 
 @handles(DiscardRequest)

@@ -13,24 +13,39 @@ from journal.core.entry.rows import place
 from journal.core.requests.produce import DeleteRequest, MoveRequest, check_move
 from journal.core.times import date_ms, duration_ms
 from journal.core.values import Delete, Move, PutResult
-from journal.engine.work.group import Change, Decided, decide_each, result_of
+from journal.engine.work.group import Change, Decided, decide_each, decide_one, result_of
 from journal.engine.work.path import WorkPath
-from journal.errors import Invalid, JournalError
+from journal.errors import Invalid, JournalError, Refused
 
 
-def move_many(
-    p: WorkPath, moves: Sequence[Move | MoveRequest], durability: str | None
-) -> list[PutResult | JournalError]:
+def move(p: WorkPath, asked: MoveRequest) -> PutResult:
+    """Give an entry another date or priority."""
+    moved: PutResult = _change_one(p, _move(asked), asked.durability, p.tally.move, _moved)
+    return moved
+
+
+def move_many(p: WorkPath, moves: list[Move], durability: str | None) -> list[PutResult | JournalError]:
     """Give entries other dates or priorities; a result or an error for each."""
-    return _change_many(p, moves, _move, durability, p.tally.move, lambda result: "moved")
+    return _change_many(p, moves, _move, durability, p.tally.move, _moved)
 
 
-def delete_many(
-    p: WorkPath, deletes: Sequence[Delete | DeleteRequest | UserKey], durability: str | None
-) -> list[bool | JournalError]:
-    """Remove entries; for each whether there was one, or an error. Essential: it makes room."""
-    outcome = {True: "deleted", False: "absent"}.__getitem__
-    return _change_many(p, deletes, _delete, durability, p.tally.delete, outcome, is_essential=True)
+def delete(p: WorkPath, asked: DeleteRequest) -> bool:
+    """Remove an entry; whether there was one. Essential: it makes room."""
+    deleted: bool = _change_one(p, _delete(asked), asked.durability, p.tally.delete, _deleted, is_essential=True)
+    return deleted
+
+
+def delete_many(p: WorkPath, deletes: list[Delete | UserKey], durability: str | None) -> list[bool | JournalError]:
+    """Remove entries; for each whether there was one, or an error."""
+    return _change_many(p, deletes, _delete, durability, p.tally.delete, _deleted, is_essential=True)
+
+
+def _moved(result: PutResult) -> str:
+    return result.outcome
+
+
+def _deleted(result: bool) -> str:
+    return "deleted" if result else "absent"
 
 
 def _move(move: Any) -> Change:
@@ -51,9 +66,9 @@ def _move(move: Any) -> Change:
         elif delay is not None:
             date = max(now + delay, row.insertion)
         moved, effect = lifecycle.move(row, priority if given_priority is None else given_priority, date, offset)
-        return Decided(result_of("moved", moved, offset), effect, found._replace(row=moved))
+        return result_of("moved", moved, offset), effect, moved, offset
 
-    return Change(move.key, key_bytes(move.key), decide)
+    return move.key, key_bytes(move.key), decide
 
 
 def _delete(delete: Any) -> Change:
@@ -64,11 +79,34 @@ def _delete(delete: Any) -> Change:
 
     def decide(found: lifecycle.Found, now: int, offset: int) -> Decided:
         if found.row is None:
-            return Decided(False, None, found)
+            return False, None, None, -1
         row = lifecycle.change_by_owner(found, delete.key, owner, version)
-        return Decided(True, fx.DeleteEffect(row.primary, delete.key), found._replace(row=None))
+        return True, fx.DeleteEffect(row.primary, delete.key), None, offset
 
-    return Change(delete.key, key_bytes(delete.key), decide)
+    return delete.key, key_bytes(delete.key), decide
+
+
+def _change_one(
+    p: WorkPath,
+    change: Change,
+    durability: str | None,
+    counts: dict[str, int],
+    outcome_of: Callable[[Any], str],
+    *,
+    is_essential: bool = False,
+) -> Any:
+    level = p.level_of(durability, p.level)
+
+    def make() -> tuple[Any, int]:
+        try:
+            result, at = decide_one(p, change, p.enter(), level, is_essential=is_essential)
+        except Refused:
+            counts["refused"] += 1
+            raise
+        counts[outcome_of(result)] += 1
+        return result, at
+
+    return p.change(level, make)
 
 
 def _change_many(

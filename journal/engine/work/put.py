@@ -24,7 +24,7 @@ from journal.engine.caller import LOCAL, Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
 from journal.engine.log.group_commit import ChangeKind
-from journal.engine.work.group import decide_each
+from journal.engine.work.group import decide_one
 from journal.engine.work.path import WorkPath
 from journal.engine.work.put_many import TOGETHER_BYTES_MAX, Rule, change_of, counts_of, creating
 from journal.errors import Refused
@@ -154,15 +154,14 @@ class SinglePuts:
     def _merge(
         self, want: Wanted, now: int, level: int, rule: Rule, version: int | None = None
     ) -> tuple[PutResult, int]:
-        """Something is stored of the key: the rules decide, as on a group of one."""
+        """Something is stored of the key: the rules decide."""
         p = self._p
         p.flush()
-        results: list[Any] = [None]
-        at = decide_each(p, [(0, change_of(want, rule, version, p.settings))], now, level, results)
-        (result,) = results
-        if isinstance(result, Exception):
-            if isinstance(result, Refused):
-                counts_of(p, rule)["refused"] += 1
-            raise result
-        counts_of(p, rule)[result.outcome] += 1
+        counts = counts_of(p, rule)
+        try:
+            result, at = decide_one(p, change_of(want, rule, version, p.settings), now, level)
+        except Refused:
+            counts["refused"] += 1
+            raise
+        counts[result.outcome] += 1
         return result, at

@@ -26,7 +26,7 @@ from journal.engine.arguments import Pack, SchemaChanged, Wanted, dates_of, row_
 from journal.engine.caller import Caller
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.durability import FULL
-from journal.engine.work.group import Change, Decided, after, decide_each, result_of
+from journal.engine.work.group import Change, Decided, decide_each, result_of
 from journal.engine.work.path import WorkPath
 from journal.errors import Invalid, JournalError
 
@@ -97,9 +97,9 @@ def change_of(want: Wanted, rule: Rule, version: int | None, settings: Settings)
         lifecycle.check_put(found, want.key, version)
         outcome, row, effect = rule(found, row_of(want, found, now, offset), settings)
         at = row.at if effect is None else offset
-        return Decided(result_of(outcome, row, at), effect, after(found, row), at)
+        return result_of(outcome, row, at), effect, row, at
 
-    return Change(want.key, want.raw, decide)
+    return want.key, want.raw, decide
 
 
 def counts_of(p: WorkPath, rule: Rule) -> dict[str, int]:

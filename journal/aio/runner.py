@@ -91,7 +91,7 @@ class _Call:
             raise
 
     def _undo(self) -> None:
-        """No coroutine waits any more: leases go back (Z3), what was opened is closed."""
+        """No coroutine waits any more: leases go back (aio Z3), what was opened is closed."""
         if self.undo is not None and self.error is None:
             _beside(self.undo, self.result)
         leases = self.result if isinstance(self.result, list) else [self.result]
@@ -182,7 +182,7 @@ class Crew:
     """
     The threads of a connection for asyncio, as many as there are calls under way, up to CREW_MAX.
 
-    Calls are sent in the order in which they were made (Z2): the thread that takes the next one holds the turn until it has sent its
+    Calls are sent in the order in which they were made (aio Z2): the thread that takes the next one holds the turn until it has sent its
     first request.
     """
 

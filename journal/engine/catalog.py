@@ -134,7 +134,7 @@ class Catalog:
         return self._forgotten() if kept is None else Life(*kept)
 
     def _forgotten(self) -> Life:
-        """The bounds of a name that is not remembered (former_names V3)."""
+        """The bounds of a name that is not remembered (former_names N3)."""
         return Life(*self._read(b"meta", former_names.FORGOTTEN, Life()))
 
     def _lives(self) -> dict[str, Life]:

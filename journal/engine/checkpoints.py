@@ -12,7 +12,7 @@ V4  The changes between two checkpoints follow what the last one took: fewer whe
 V5  Puts are refused before the rows could fill their map; work that frees room goes on.
 V6  Older generations that have changed are committed and synced before the active one: when that one says that it has
     applied something, they have it too.
-V7  Here it is seen that a generation has grown to `rotate_bytes` (growth J1), so a checkpoint is due after a quarter of
+V7  Here it is seen that a generation has grown to `rotate_bytes` (growth W1), so a checkpoint is due after a quarter of
     that, but not for less than LOOK_BYTES_MIN, nor while survivors move, which are no reason to rotate. Callers that
     write twice as much before it comes wait for it.
 """

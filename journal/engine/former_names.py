@@ -8,10 +8,10 @@ time from the declaration of a journal to its drop.
     "dropped:<name>"   [order, alone, number]   the last generation of any life, and of one that had its files for itself
     "forgotten"        [order, alone, number]   the highest of those that are not remembered, and the last number that was given
 
-V1  The first generation of a journal with files of its own is above `order` of its name.
-V2  That of a merged journal is above `alone`: it shares its generations, and its own former life in them ended with deletions, which
+N1  The first generation of a journal with files of its own is above `order` of its name.
+N2  That of a merged journal is above `alone`: it shares its generations, and its own former life in them ended with deletions, which
     a reader that goes on after a cursor of that life receives.
-V3  The last NAMES_MAX names are remembered, by the number of their last drop. Any other name has the bounds of "forgotten".
+N3  The last NAMES_MAX names are remembered, by the number of their last drop. Any other name has the bounds of "forgotten".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def row_of(name: str) -> bytes:
 
 
 def bound(life: Life, *, is_merged: bool) -> int:
-    """Above which order the next life begins (V1, V2)."""
+    """Above which order the next life begins (N1, N2)."""
     return life.alone if is_merged else life.order
 
 
@@ -48,7 +48,7 @@ def ended(before: Life, order: int, *, is_merged: bool) -> Life:
 
 
 def remembered(known: Mapping[str, Life], name: str, life: Life, forgotten: Life) -> tuple[dict[str, Life], Life]:
-    """The names that are remembered after a drop, and the bounds of all other names (V3)."""
+    """The names that are remembered after a drop, and the bounds of all other names (N3)."""
     number = forgotten.number + 1
     kept = {**known, name: life._replace(number=number)}
     order, alone = forgotten.order, forgotten.alone

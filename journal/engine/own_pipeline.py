@@ -2,7 +2,7 @@
 The pipeline of files: those of one journal, or those that all merged journals share. It opens them, replays the log, keeps the time
 and closes them.
 
-P1 to P3 are those of journal.engine.pipeline. `timer_at` is the date of the next timer: every call looks at it first, the keeper does
+`timer_at` is the date of the next timer: every call looks at it first, the keeper does
 when there are no calls.
 """
 
@@ -324,7 +324,7 @@ class OwnPipeline(Pipeline):
             raise checkpoints.refusal()
         # While a sync is under way, records that wait for the next one go with its write; so do those that share one anyway.
         is_lazy = level != OS and (level == NONE or self.commit.io.locked() or deferred.has_company)
-        self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (P2)
+        self.is_broken = True  # until the effect is applied: an interrupt may come anywhere (pipeline P2)
         try:
             return self.log.append(effect, count, now, is_essential, is_lazy, level == FULL, encode or self.encode)
         except JournalError as e:
@@ -352,7 +352,7 @@ class OwnPipeline(Pipeline):
             self.rouse(now)
 
     def _attend(self) -> None:
-        """Make the checkpoint that callers must wait for, or recover from a change that was cut short (P2)."""
+        """Make the checkpoint that callers must wait for, or recover from a change that was cut short (pipeline P2)."""
         if self.commit.is_own_thread():
             # It holds `io`, which the keeper may be waiting for.
             if self.is_broken:
@@ -381,7 +381,7 @@ class OwnPipeline(Pipeline):
             self.mend()
 
     def reload(self) -> None:
-        """Throw the open transaction away and replay the log into a new one (P2)."""
+        """Throw the open transaction away and replay the log into a new one (pipeline P2)."""
         log.warning("reload journal=%s", self.name)
         self.is_broken = True
         try:

@@ -148,7 +148,7 @@ class StoreOpening:
             self.pipelines[name] = look()
             return self.pipelines[name]
         if listed is None:
-            first = self.catalog.former(name).order + 1  # former_names V1
+            first = self.catalog.former(name).order + 1  # former_names N1
             listed = Listed(
                 settings, [GenerationRecord(first, self.time.now(), None, True, True, declared(settings))], {}
             )
@@ -199,7 +199,7 @@ class StoreOpening:
     def _member(self, name: str, settings: Settings, listed: Listed | None) -> Member:
         shared = self.merged()
         if listed is None:
-            if shared.order <= (used := self.catalog.former(name).alone):  # former_names V2
+            if shared.order <= (used := self.catalog.former(name).alone):  # former_names N2
                 shared.generations.rotate_beyond(used)
             listed = Listed(
                 settings, [GenerationRecord(shared.order, self.time.now(), None, True, True, declared(settings))], {}

@@ -1,7 +1,7 @@
 """
 Fresh keys: the one source of this process for new unique keys.
 
-N1  Keys of one process are in the order in which they were made, over all threads (`journal.core.entry.uuid7`, U1).
+N1  Keys of one process are in the order in which they were made, over all threads (journal.core.entry.uuid7 U1).
 N2  A forked child begins with random bits of its own: it repeats no key of its parent, and it cannot inherit the lock from a
     thread that it does not have.
 """

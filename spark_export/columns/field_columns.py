@@ -1,5 +1,5 @@
 """
-The fields of a journal's schema as Arrow columns, and what they cannot say as JSON beside them (L1 of spark_export.columns.layout).
+The fields of a journal's schema as Arrow columns, and what they cannot say as JSON beside them (spark_export.columns.layout L1).
 
 A column is taken from all rows at once and checked by the set of its types. Only a column with a value that does not fit (a generation from
 before the schema, an int in a field that has become a float) is gone through value by value.

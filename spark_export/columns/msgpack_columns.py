@@ -4,8 +4,8 @@ Columns packed as msgpack, a whole column at a time: what `msgpack.Packer` gives
 A value is a head, which numpy makes for all rows, and for texts and bytes what Arrow has of it already. What lies between two texts is
 one *ragged* column: rows of a matrix of bytes of which some are left out.
 
-P1  Of a type that is not known here, each value is packed by msgpack itself. What that cannot pack is the caller's: `Invalid`.
-P2  A field that is null is left out of its row's map (rows R3).
+K1  Of a type that is not known here, each value is packed by msgpack itself. What that cannot pack is the caller's: `Invalid`.
+K2  A field that is null is left out of its row's map (rows R3).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def binary_of(octets: Octets, sizes: NDArray[Any]) -> pa.Array:
 
 
 def packed_fields(batch: pa.RecordBatch, fields: Sequence[FieldColumn]) -> list[pa.Array]:
-    """Columns that, joined, are the packed maps of a batch (P2)."""
+    """Columns that, joined, are the packed maps of a batch (K2)."""
     columns = [batch.column(one.column) for one in fields]
     ragged = Ragged(batch.num_rows)
     _add_map_head(ragged, columns)
@@ -186,7 +186,7 @@ def _add_bytes(
 
 
 def _packed_each(column: pa.Array) -> pa.Array:
-    """Each value packed by msgpack (P1); of a null nothing."""
+    """Each value packed by msgpack (K1); of a null nothing."""
     pack = msgpack.Packer().pack
     try:
         found = [b"" if value is None else pack(value) for value in values_of(column, None)]

@@ -1,7 +1,7 @@
 """
 The layout of a journal as a schema of Spark: types, and what each column means in its metadata.
 
-A writer of a DataFrame finds there which field a column is (L3 of spark_export.columns.layout), also after it went through Parquet.
+A writer of a DataFrame finds there which field a column is (spark_export.columns.layout L3), also after it went through Parquet.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Parameters(dict[str, Parameter]):
 
 
 def check_parameters(command: str, known: Parameters, given: Mapping[str, Any]) -> None:
-    """Refuse parameters that a command does not have, or that are missing or not well-formed (P1)."""
+    """Refuse parameters that a command does not have, or that are missing or not well-formed (types P1)."""
     checks = known.checks
     for name, value in given.items():
         if name not in checks:

@@ -42,7 +42,7 @@ def first_cursor(p: FollowedJournal) -> Cursor:
 
 
 def check_life(p: FollowedJournal, cursor: object) -> None:
-    """Refuses a cursor from before a merged journal was declared: what is gone since then is not in its changes (former_names V2)."""
+    """Refuses a cursor from before a merged journal was declared: what is gone since then is not in its changes (former_names N2)."""
     first = p.generations.first
     if isinstance(cursor, Cursor) and type(cursor.order) is int and cursor.order < first:
         raise CursorUnavailable(

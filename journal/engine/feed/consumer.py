@@ -33,7 +33,7 @@ class FeedConsumer:
         self.start = acks.position
         """While it copies: the place in the log that is held for it."""
         self.held = acks.position
-        """Its position as the offset log has it (H1)."""
+        """Its position as the offset log has it (consumers H1)."""
         self.is_copying = mode == COPY
         self.is_dirty = False
         self.flush_ms = FLUSH_MS

@@ -1,7 +1,7 @@
 """
 What one feed has delivered, and what of it is acknowledged. A feed with a consumer's name keeps that; one without keeps nothing.
 
-Under the consumers' lock, which is taken here. K1 to K5 are those of journal.engine.feed.feed.
+Under the consumers' lock, which is taken here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Deliveries:
         self.last: Event | None = None
         """Delivered last, not counting what was delivered again."""
         self.one: Cursor | None = None
-        """Delivered again and not acknowledged yet (K2)."""
+        """Delivered again and not acknowledged yet (feed K2)."""
         self.is_failing = False
         """A failure was reported, and the iteration has not gone back yet."""
         self._journal = journal
@@ -57,7 +57,7 @@ class Deliveries:
             return [each for each in page if not self._acks.has(each.cursor)]
 
     def room(self, *, is_again: bool) -> tuple[int, str]:
-        """How many may be delivered before the next acknowledgement (K2, K3), and why none."""
+        """How many may be delivered before the next acknowledgement (feed K2, K3), and why none."""
         if self.consumer is None:
             return _ALL, ""
         with self._consumers.lock:
@@ -84,7 +84,7 @@ class Deliveries:
             self._consumers.touched(self.consumer)
 
     def begin_copy(self, copy: Copy) -> None:
-        """A copy was taken: it comes first, and what follows its cursor comes then (K5)."""
+        """A copy was taken: it comes first, and what follows its cursor comes then (feed K5)."""
         consumer = self.consumer
         assert consumer is not None
         with self._consumers.lock:
@@ -96,7 +96,7 @@ class Deliveries:
             self._consumers.touched(consumer)
 
     def rewind(self) -> Cursor:
-        """Go back to what is not acknowledged (K2); the cursor before it."""
+        """Go back to what is not acknowledged (feed K2); the cursor before it."""
         self.is_failing = False
         self.one = None
         with self._consumers.lock:

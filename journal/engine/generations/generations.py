@@ -74,7 +74,7 @@ class Generations:
         self._host, self._log, self._state, self._consumers = host, log, state, consumers
         self._commit, self._time, self._map_bytes, self._record = commit, time, map_bytes, record
         self._used = 0
-        """Up to here orders are used up, for a journal that is about to be declared (former_names V2)."""
+        """Up to here orders are used up, for a journal that is about to be declared (former_names N2)."""
         self._looked = 0
         """When a period was found empty, or could not be ended: the next boundary counts from there."""
         self._pins = 0
@@ -242,7 +242,7 @@ class Generations:
             rows = GenerationRows(file, order)
             state.active.has_moved = False  # within it, as long as it was the active one
             state.move_to(rows)
-            rows.growth.is_moving = True  # what it begins with is not its own (growth J1)
+            rows.growth.is_moving = True  # what it begins with is not its own (growth W1)
             rows.keep(order, RecordPlace(0, 0, 0), stamp)
             rows.keep_parts(state.older, b"")
             file.commit()

@@ -168,7 +168,7 @@ def options_of(p: LoadPath, how: LoadCommitRequest) -> LoadOptions:
 
 
 def repeated_load(p: LoadPath, options: LoadOptions) -> Loaded | None:
-    """What a load comes to that was made before (Q3); None when it was not."""
+    """What a load comes to that was made before (apply Q3); None when it was not."""
     if options.once is None:
         return None
     with p.lock:

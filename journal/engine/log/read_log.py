@@ -1,7 +1,7 @@
 """
 `journal.read_log`: the records in a directory of log files, of a store or of another program that writes the same format.
 
-Nothing is written, and the caller need not own a store (external R1 to R4).
+Nothing is written, and the caller need not own a store (external R1, R2, R3, R4).
 """
 
 from __future__ import annotations

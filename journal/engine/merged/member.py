@@ -106,7 +106,7 @@ class MemberGenerations:
 
     @property
     def first(self) -> int:
-        """The generation of the journal's declaration: earlier cursors are of a former life, or of other journals (former_names V2)."""
+        """The generation of the journal's declaration: earlier cursors are of a former life, or of other journals (former_names N2)."""
         return self._steps[0].order
 
     @property

@@ -45,7 +45,7 @@ class JournalState(StoredState):
     """What is stored, and how it changes. `at` is a record's place over all generations (cursor.at_of)."""
 
     def insert(self, row: Row, value: bytes) -> None:
-        """A new entry, waiting, and its bytes (X1)."""
+        """A new entry, waiting, and its bytes (reader X1)."""
         primary = row[0]
         if is_stored := primary[ORDINAL_AT] > 0:
             self.active.put(primary, value, db=self._entries)
@@ -168,7 +168,7 @@ class JournalState(StoredState):
             held.home.must_delete(held.primary, held.home.leases, "leases")
 
     def _remove(self, home: GenerationRows, primary: bytes, owner: bytes) -> None:
-        """An entry goes; an heir brings its own keys row (X5)."""
+        """An entry goes; an heir brings its own keys row (reader X5)."""
         home.remove_entry(primary)
         if home.index is not None:
             home.index.remove(primary)
@@ -345,7 +345,7 @@ class JournalState(StoredState):
         for primary, value in zip(effect.entries[::2], effect.entries[1::2], strict=True):
             lease, row = rows.get(primary), decode_entry(primary, value)
             if lease is not None and lease[4] != WAITING:
-                row = row._replace(expiration=0)  # not in the index while it is under a lease (X1)
+                row = row._replace(expiration=0)  # not in the index while it is under a lease (reader X1)
             held, home = leases.by_primary.get(primary), self._home(primary, at)
             if home is not None:
                 home.has_moved = True

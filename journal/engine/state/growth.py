@@ -7,10 +7,10 @@ How much of a generation is its own: what moved to it from older ones is no reas
 Were survivors to count, a rotation would fill the active generation by the moves that make place for it, and so make the
 next one due; an idle journal would rewrite its entries for ever.
 
-J1  Own bytes are the pages that checkpoints have added to the file. What one adds while survivors move counts as
+W1  Own bytes are the pages that checkpoints have added to the file. What one adds while survivors move counts as
     theirs, whole: a page has rows of both. So do the rows that a generation begins with.
-J2  Carries are the changes of this generation's log that moved survivors; all other changes count as its own.
-J3  Both are kept in the commit that they are about, so that a reopen or a replay counts nothing twice.
+W2  Carries are the changes of this generation's log that moved survivors; all other changes count as its own.
+W3  Both are kept in the commit that they are about, so that a reopen or a replay counts nothing twice.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Growth:
         """Whether rows have moved here since the last commit."""
 
     def carried(self) -> None:
-        """A record moved survivors here (J2)."""
+        """A record moved survivors here (W2)."""
         self.carries += 1
         self.is_moving = True
 
     def committed(self, used_bytes: int) -> None:
-        """A commit has made the file so large (J1)."""
+        """A commit has made the file so large (W1)."""
         if not self.is_moving:
             self.own_bytes += max(0, used_bytes - self.used_bytes)
         self.used_bytes = used_bytes
         self.is_moving = False
 
     def kept(self) -> bytes:
-        """What to write in the next commit (J3)."""
+        """What to write in the next commit (W3)."""
         packed: bytes = msgpack.packb((self.own_bytes, self.used_bytes, self.is_moving, self.carries))
         return packed
 

@@ -3,9 +3,9 @@ Loads that are made once: the last number of each name, kept with the rows.
 
     meta   "loads" -> msgpack [[name, number, place of its last change], …], the one that was used longest ago first
 
-O1  A number is set by the record that has the rows of its load, and by nothing else: both are there, or neither is.
-O2  At most LOAD_NAMES_MAX names are remembered, the last ones that were loaded.
-O3  Names belong to a journal; of one that shares its rows with others they are under its own name, as all it has is.
+L1  A number is set by the record that has the rows of its load, and by nothing else: both are there, or neither is.
+L2  At most LOAD_NAMES_MAX names are remembered, the last ones that were loaded.
+L3  Names belong to a journal; of one that shares its rows with others they are under its own name, as all it has is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Once:
         self._is_kept = True
 
     def set(self, name: str, number: int, at: int) -> None:
-        """A load was made, and its last change is at this place (O1, O2)."""
+        """A load was made, and its last change is at this place (L1, L2)."""
         self.numbers.pop(name, None)
         self.numbers[name] = number, at
         if len(self.numbers) > LOAD_NAMES_MAX:

@@ -2,8 +2,8 @@
 The data before a change, for journals whose log keeps it (`log_old`): read before the effect is applied, and written with
 its record.
 
-O1  It belongs to the record and not to the effect: replay, compaction and the check do not look at it.
-O2  Other journals pay nothing: the function that makes records is another one.
+V1  It belongs to the record and not to the effect: replay, compaction and the check do not look at it.
+V2  Other journals pay nothing: the function that makes records is another one.
 """
 
 from __future__ import annotations

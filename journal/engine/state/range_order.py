@@ -14,7 +14,7 @@ J3  A priority that was not asked for since its first entry came has no heap yet
     stream. So entries of other ranges cost a seek for each priority, once, and nothing after that.
 J4  Memory is bounded by the streams and the leases: a heap that outgrows them has the heads lowered in place of the entries.
 
-The heads of priorities, `ready` and `future` are those of Order (O3). Orders of other ranges and the one over all buckets
+The heads of priorities, `ready` and `future` are those of Order (order O3). Orders of other ranges and the one over all buckets
 exist beside this one and take from the same entries: what they took is in `processing`, or gone.
 """
 
@@ -226,7 +226,7 @@ class InRange(Order):
     # -- for the check ------------------------------------------------------------------------------------------------
 
     def finds(self, home: GenerationRows, primary: bytes) -> bool:
-        """Whether a waiting entry of the range would be found (J1, O3)."""
+        """Whether a waiting entry of the range would be found (J1, order O3)."""
         priority = primary[0]
         head = self._heads[priority]
         if head is None or head > primary:

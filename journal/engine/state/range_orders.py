@@ -4,8 +4,8 @@ The order over all buckets, and beside it those of the ranges that are in use.
 A journal has a plain Order until the first claim by a range of buckets; then this one takes over the state of that one. It
 receives every entry that waits, and passes it on to the ranges that contain it.
 
-Q1  A range in use receives every entry of its buckets that begins to wait.
-Q2  All ranges together have at most SPAN times the buckets, so an entry is passed to few of them. The ones that were used
+R1  A range in use receives every entry of its buckets that begins to wait.
+R2  All ranges together have at most SPAN times the buckets, so an entry is passed to few of them. The ones that were used
     longest ago go first; their workers are woken, and begin it anew.
 """
 
@@ -59,7 +59,7 @@ class Ranges(Order):
         order.rebuild(entries)
         self._orders[part.low, part.high] = order
         self._span += len(part)
-        while self._span > SPAN * self.buckets:  # Q2
+        while self._span > SPAN * self.buckets:  # R2
             oldest = self._orders.pop(next(iter(self._orders)))
             self._span -= len(oldest.part)
             oldest.wake()

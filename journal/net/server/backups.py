@@ -1,9 +1,9 @@
 """
 BACKUP: a backup of the daemon's store in a directory of its machine, on a thread of its own.
 
-W1  One at a time. The outcome of the last one is kept, and can be queried on any connection.
-W2  It has all journals: it is for identities that may see all of them.
-W3  It ends with the daemon: what was made of it by then goes, an older backup stays.
+Q1  One at a time. The outcome of the last one is kept, and can be queried on any connection.
+Q2  It has all journals: it is for identities that may see all of them.
+Q3  It ends with the daemon: what was made of it by then goes, an older backup stays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Backing:
         if not os.path.isabs(path):
             raise Invalid(f"{shown(path)} is not an absolute path: it is one of the daemon's machine")
         if self._thread is not None and self._thread.is_alive():
-            raise Busy("a backup is being made already: ask for BACKUP_STATE, and again when it is done")  # W1
+            raise Busy("a backup is being made already: ask for BACKUP_STATE, and again when it is done")  # Q1
         self._done = self._total = 0
         self._made = self._error = None
         self._thread = begin(
@@ -65,7 +65,7 @@ class Backing:
         if "*" not in grant.journals:
             raise AccessDenied(
                 f"{shown(grant.identity)} may not see all journals: a backup needs * among its token's journals"
-            )  # W2
+            )  # Q2
 
     def _make(self, path: str) -> None:
         try:
@@ -80,7 +80,7 @@ class Backing:
 
     def _progress(self, done: int, total: int) -> None:
         if self._is_closed:
-            raise Stopping("the daemon ends: the backup was given up, an older one is there as it was")  # W3
+            raise Stopping("the daemon ends: the backup was given up, an older one is there as it was")  # Q3
         self._done, self._total = done, total
 
     def close(self) -> None:

@@ -1,12 +1,12 @@
 """
 Snapshots over the stream: copies that the daemon keeps for readers on any number of connections.
 
-N1  A copy is removed when it is closed, when it was not read for LEASE_S, and with the daemon; after a crash with the next opening of
+S1  A copy is removed when it is closed, when it was not read for LEASE_S, and with the daemon; after a crash with the next opening of
     the store. A request that comes too late is refused with that reason.
-N2  There are SNAPSHOTS_MAX at a time: each takes as much room on the disk as the entries do, and the
+S2  There are SNAPSHOTS_MAX at a time: each takes as much room on the disk as the entries do, and the
     engine refuses to fill the disk.
-N3  A snapshot belongs to its journal: an identity without a right to the journal cannot name it.
-N4  What is done here reads or writes much: on worker threads. A block fits into a frame.
+S3  A snapshot belongs to its journal: an identity without a right to the journal cannot name it.
+S4  What is done here reads or writes much: on worker threads. A block fits into a frame.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Snapshotting:
     def _found(self, journal: str, parameters: dict[str, Any]) -> _Kept:
         with self._lock:
             kept = self._kept.get(parameters["snapshot"])
-        if kept is None or kept.journal != journal or kept.shot.is_closed:  # N3; it was dropped
+        if kept is None or kept.journal != journal or kept.shot.is_closed:  # S3; it was dropped
             raise NotFound(
                 f"there is no snapshot {shown(parameters['snapshot'])} of {shown(journal)}: it was closed, it was not read for "
                 f"{LEASE_S / 60:.0f} minutes, or the daemon has begun anew. Take another one"
@@ -130,7 +130,7 @@ class Snapshotting:
         self.expire(monotonic())
 
     def expire(self, now: float) -> None:
-        """Remove the copies that were not read for LEASE_S (N1)."""
+        """Remove the copies that were not read for LEASE_S (S1)."""
         with self._lock:
             late = [name for name, kept in self._kept.items() if kept.used_at + LEASE_S <= now]
             gone = [self._kept.pop(name) for name in late]
@@ -155,7 +155,7 @@ class Snapshotting:
     def _make(self, peer: Peer, journal: str) -> dict[str, Any]:
         with self._lock:
             if len(self._kept) + self._making >= SNAPSHOTS_MAX:
-                raise Busy(f"there are {SNAPSHOTS_MAX} snapshots already: close one, or try again later")  # N2
+                raise Busy(f"there are {SNAPSHOTS_MAX} snapshots already: close one, or try again later")  # S2
             self._making += 1
         try:
             shot = served_of(self._hub.store, journal, peer.connection.grant).journal.snapshot()

@@ -1,8 +1,8 @@
 """
 Replies on the wire, by what a command declares as its reply (journal.core.requests). journal.net.wire.values has what they consist of.
 
-C1  What a codec sends it can read. Reading is strict: a reply of another form is a FrameError.
-C2  `[x]` is a list of x, and `x or null` an x or none: they need no codec of their own.
+K1  What a codec sends it can read. Reading is strict: a reply of another form is a FrameError.
+K2  `[x]` is a list of x, and `x or null` an x or none: they need no codec of their own.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _backup_state(value: Any) -> tuple[int, int, Backup | None]:
 
 
 class Codec(NamedTuple):
-    """A reply: its way to the wire and back (C1). Entries come from the engine as columns (journal.engine.caller)."""
+    """A reply: its way to the wire and back (K1). Entries come from the engine as columns (journal.engine.caller)."""
 
     to: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -234,7 +234,7 @@ _PART = re.compile(r"\{(\w+): \[(.+)\], after: bytes or null\}")
 
 @cache
 def codec_of(reply: str) -> Codec:
-    """The codec of a reply (C2)."""
+    """The codec of a reply (K2)."""
     found = CODECS.get(reply)
     if found is not None:
         return found

@@ -1,6 +1,6 @@
 """
 The answers of the daemon's end of a connection: replies, errors, pushes, and the end. One half of journal.net.wire.server_connection, whose
-invariants they keep (D1, D2, D4, D6).
+invariants they keep (server_connection D1, D2, D4, D6).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Answering(Stream):
         self._asked: dict[int, Command | None] = {}
         """Requests that are not answered; None: a command that is not known."""
         self._ready: dict[int, bytes] = {}
-        """Answers that wait for those before them (D1)."""
+        """Answers that wait for those before them (server_connection D1)."""
         self._ready_bytes = 0
         self._waiting: set[int] = set()
         """Of those, what an earlier connection of the session had asked for and will answer."""
@@ -65,7 +65,7 @@ class Answering(Stream):
 
     @property
     def is_full(self) -> bool:
-        """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (D2)."""
+        """Whether too much waits to be sent: nothing is pushed meanwhile, and no request is taken (server_connection D2)."""
         return len(self.outgoing) + self._ready_bytes > self._output_bytes_max
 
     def is_next(self, number: int) -> bool:
@@ -146,7 +146,7 @@ class Answering(Stream):
     # -- subscriptions ------------------------------------------------------------------------------------------------
 
     def subscribe(self, number: int, credit: int) -> int:
-        """A new subscription, asked for by a request that is still to be answered with its number (D6)."""
+        """A new subscription, asked for by a request that is still to be answered with its number (server_connection D6)."""
         return self._subscriptions.open(number, credit)
 
     def unsubscribe(self, subscription: int) -> bool:
@@ -205,7 +205,7 @@ class Answering(Stream):
         self._close(None, now)
 
     def break_off(self, error: JournalError, now: int) -> None:
-        """End with an error (D4)."""
+        """End with an error (server_connection D4)."""
         if self.is_ended:
             return
         if self._is_lines:

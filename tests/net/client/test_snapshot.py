@@ -159,7 +159,7 @@ def test_a_forked_child_reads_over_a_connection_of_its_own(far_pages: journal.Jo
 
 
 def test_what_nobody_reads_goes(server: Server, far_pages: journal.Journal, store: journal.Store) -> None:
-    """After a time; each read begins it anew (N1)."""
+    """After a time; each read begins it anew (snapshots S1)."""
     far_pages.put("a")
     left, used = far_pages.snapshot(), far_pages.snapshot()
     (part,), (other,) = left.parts(1), used.parts(1)
@@ -178,7 +178,7 @@ def test_what_nobody_reads_goes(server: Server, far_pages: journal.Journal, stor
 def test_they_are_limited(
     server: Server, far_pages: journal.Journal, store: journal.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Busy, until one is closed (N2)."""
+    """Busy, until one is closed (snapshots S2)."""
     monkeypatch.setattr(snapshots, "SNAPSHOTS_MAX", 2)
     with far_pages.snapshot(), far_pages.snapshot():
         with pytest.raises(journal.Busy):
@@ -189,7 +189,7 @@ def test_they_are_limited(
 
 
 def test_a_snapshot_is_its_journals(far: journal.Store, far_pages: journal.Journal) -> None:
-    """Under another journal's name it is not there, and who may only produce takes none (N3)."""
+    """Under another journal's name it is not there, and an identity that may only produce takes none (snapshots S3)."""
     far_pages.put("a")
     far.journal("other")
     with far_pages.snapshot() as shot:
@@ -338,7 +338,7 @@ def test_cursors_that_are_no_place(far_pages: journal.Journal) -> None:
 
 
 def test_many_half_read_ones(far_pages: journal.Journal, pages: journal.Journal, small_parts: None) -> None:
-    """Those that the daemon has forgotten go on all the same (changes G2)."""
+    """Those that the daemon has forgotten go on all the same (changes W2)."""
     pages.put_many([journal.Put(f"k{n}", n) for n in range(60)])
     ends = [journal.Cursor(1, 20 + n) for n in range(2 * changes.GIVEN_MAX)]
     reads = [far_pages.changes(journal.Cursor(1, -1), end) for end in ends]

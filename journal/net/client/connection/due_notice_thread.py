@@ -4,10 +4,10 @@ LISTEN, the client's socket: one UDP port and one thread for all workers of a co
 The thread registers the port over the stream, renews the registration, receives the datagrams (journal.net.wire.due_notices), and
 wakes sleeping workers.
 
-N1  A registration ends with its connection. The thread sees that end also while no thread reads, and registers anew: the daemon then
+D1  A registration ends with its connection. The thread sees that end also while no thread reads, and registers anew: the daemon then
     reports what is due already.
-N2  Without a registration (the daemon has no room for more, its answer does not come) workers poll, and it is tried again.
-N3  When the loss of a datagram shows, all workers are woken.
+D2  Without a registration (the daemon has no room for more, its answer does not come) workers poll, and it is tried again.
+D3  When the loss of a datagram shows, all workers are woken.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Listening:
         self._asked: set[str] = set()
         """What it asked for: the same, or all."""
         self._is_lost = True
-        """Whether the connection has ended that the registration was made on (N1)."""
+        """Whether the connection has ended that the registration was made on (D1)."""
         self._again_at = 0
         self._failed: set[str] | None = None
-        """After a failure: when to try again, and what was asked for (N2)."""
+        """After a failure: when to try again, and what was asked for (D2)."""
         self._link.on_end.append(self._ended)
         try:
             heart.begin()
@@ -156,7 +156,7 @@ class Listening:
             return
         now = now_ms()
         if watch.renewed(Watch(reply, now).sequence, now):
-            self._tell(None)  # N3
+            self._tell(None)  # D3
 
     def _register(self, wanted: set[str]) -> None:
         if not wanted:
@@ -173,7 +173,7 @@ class Listening:
         asked = wanted if len(wanted) <= NAMED_MAX else {ALL}
         reply = self._listen(self._socket, asked)
         self._watch, self._journals, self._asked = Watch(reply, now_ms()), wanted, asked
-        self._tell(None)  # N3: what was sent to an earlier one may be lost
+        self._tell(None)  # D3: what was sent to an earlier one may be lost
         self._forget(old)
 
     def _forget(self, watch: Watch | None) -> None:
@@ -206,7 +206,7 @@ class Listening:
         if self._socket is not None and self._socket.fileno() in found:
             self._take(self._socket)
         if stream is not None and found.get(stream, 0) & _HUNG_UP and stream == self._link.descriptor:
-            self._is_lost = True  # no thread has read that end yet: the next request reconnects (N1)
+            self._is_lost = True  # no thread has read that end yet: the next request reconnects (D1)
 
     def _rest_ms(self) -> int:
         if self._again_at:

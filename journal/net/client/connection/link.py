@@ -6,7 +6,7 @@ what comes, and when its own answer is there another thread goes on reading. No 
 
 L1  A call ends: with its answer, its timeout, or ConnectionLost.
 L2  A request whose caller stopped waiting (a timeout, an interrupt) is undone: a claim is given back. If need be on another connection,
-    where the request is repeated (journal.net.client.connection.connection, J5).
+    where the request is repeated (journal.net.client.connection.connection J5).
 L3  A request that a stopping daemon refused is sent to its successor: it was not done.
 L4  A request about a subscription goes to the connection that has it, or to none: on another one its number names another subscription.
 L5  A subscription ends with its connection, so that making it once more is harmless.
@@ -239,7 +239,7 @@ class Link(Shared):
         return self._trouble is not None
 
     def close(self) -> None:
-        """End the connection, and all waits. What is being undone gets up to SETTLE_S (J5). Closing twice is fine."""
+        """End the connection, and all waits. What is being undone gets up to SETTLE_S (connection J5). Closing twice is fine."""
         self._wait_settled(SETTLE_S)
         with self._lock:
             if self._trouble is not None:

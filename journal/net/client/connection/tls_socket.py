@@ -32,7 +32,7 @@ class TlsWire(Wire):
         super().__init__(connected)
 
     def send(self, data: bytes | bytearray) -> int:
-        """Send what the socket takes; how many bytes of the data that was (N2, T2)."""
+        """Send what the socket takes; how many bytes of the data that was (sockets N2, T2)."""
         if self.rest:
             self._push()
         if self.rest or not data:

@@ -1,8 +1,8 @@
 """
 CHANGES: the changes between two cursors, in parts that fit into a frame.
 
-G1  A part has a change at least, or was the last: a client that continues with `after` comes to the end.
-G2  Where a part ended is remembered, so that the next one need not look for its place in the log; for the last GIVEN_MAX of a journal.
+W1  A part has a change at least, or was the last: a client that continues with `after` comes to the end.
+W2  Where a part ended is remembered, so that the next one need not look for its place in the log; for the last GIVEN_MAX of a journal.
     A request whose place was forgotten gets the same changes, a little later.
 """
 
@@ -40,7 +40,7 @@ def changes(served: Served, given: dict[str, Any], grant: Grant) -> Any:
         if size > room or len(found) == limit:
             if not found:
                 raise too_large(served.room, str(event.cursor), size)
-            _keep(served.journal, after, until, chain((event,), events))  # G2
+            _keep(served.journal, after, until, chain((event,), events))  # W2
             return reply | {"after": cursor_to(after)}
         room -= size
         found.append(event_to(event))

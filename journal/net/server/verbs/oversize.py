@@ -1,8 +1,8 @@
 """
 Entries that no frame can hold, of one journal: the program that has the store can put them, and it alone can claim them.
 
-G1  They wait where they are, in their place in the order of work. A claim over the wire gets what comes behind them.
-G2  Each is reported to the operator once: with a line in the log, and the flag TOO_LARGE.
+L1  They wait where they are, in their place in the order of work. A claim over the wire gets what comes behind them.
+L2  Each is reported to the operator once: with a line in the log, and the flag TOO_LARGE.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Large:
                 self._news.append((row.key, len(row.data)))
 
     def tell(self, journal: EngineJournal) -> None:
-        """Report the new ones (G2); not under the lock."""
+        """Report the new ones (L2); not under the lock."""
         if not self._news:
             return
         news, self._news = self._news, []

@@ -301,7 +301,7 @@ def _settle(holding: Holding, waiting: Row, now: int, offset: int, settings: Set
     return Release(holding.row.primary, holding.token, waiting.primary, encode_row(waiting))
 
 
-def lose(
+def expire_lease(
     holding: Holding, deadline: int, now: int, offset: int, settings: Settings
 ) -> Timeout | Release | Bury | Expire:
     """

@@ -306,9 +306,9 @@ def _memory(state: JournalState, now: int) -> Iterator[str]:
     leases = state.leases
     stored = {primary: decode_lease(primary, value) for primary, value in state.rows(b"leases")}
     processing = {primary: state.steps.moved_lease(row) for primary, row in stored.items() if row.status == PROCESSING}
-    worn = {primary: row for primary, row in stored.items() if row.status != PROCESSING}
+    expired = {primary: row for primary, row in stored.items() if row.status != PROCESSING}
     yield from _differ("leases in memory", processing, {p: h.row() for p, h in leases.by_primary.items()})
-    yield from _differ("worn leases in memory", worn, leases.worn)
+    yield from _differ("expired leases in memory", expired, leases.expired_rows)
     if {h.token for h in leases.by_primary.values()} != set(leases.by_token):
         yield "leases: the tokens differ from the primary keys"
     by_consumer: dict[str, set[int]] = {}

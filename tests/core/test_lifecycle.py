@@ -276,7 +276,7 @@ def test_what_has_expired_meets_no_successor(preset: str) -> None:
     holding = Holding(row(30, timeouts=2, expiration=NOW, data=pack_data("first")), 5, successor)
     for effect in (
         lifecycle.release(holding, None, NOW, 30, Settings(merge=preset)),
-        lifecycle.lose(holding, NOW, NOW, 30, Settings(merge=preset, timeouts_max=2)),
+        lifecycle.expire_lease(holding, NOW, NOW, 30, Settings(merge=preset, timeouts_max=2)),
     ):
         assert released(effect) == successor._replace(at=30, version=10)
 
@@ -284,7 +284,7 @@ def test_what_has_expired_meets_no_successor(preset: str) -> None:
 def test_a_lost_lease_counts_and_keeps_the_place() -> None:
     """The entry returns to the place it had earned."""
     old = row(version=3, timeouts=1)
-    effect = lifecycle.lose(Holding(old, 5, None), NOW, NOW, 30, Settings(timeouts_max=2))
+    effect = lifecycle.expire_lease(Holding(old, 5, None), NOW, NOW, 30, Settings(timeouts_max=2))
     assert effect == fx.Timeout(old.primary, "a", 5, 4, 2)
 
 
@@ -293,7 +293,9 @@ def test_a_lost_lease_counts_and_keeps_the_place() -> None:
 )
 def test_the_limit_buries_and_raises_a_flag(timeouts: int, limit: int, is_buried: bool) -> None:
     """Over the limit, not at it; the counter stays at 255."""
-    effect = lifecycle.lose(Holding(row(timeouts=timeouts), 5, None), NOW, NOW, 30, Settings(timeouts_max=limit))
+    effect = lifecycle.expire_lease(
+        Holding(row(timeouts=timeouts), 5, None), NOW, NOW, 30, Settings(timeouts_max=limit)
+    )
     assert isinstance(effect, fx.Bury if is_buried else fx.Timeout)
     if isinstance(effect, fx.Bury):
         buried = decode_buried(effect.name, effect.value)
@@ -305,9 +307,9 @@ def test_the_limit_buries_and_raises_a_flag(timeouts: int, limit: int, is_buried
 def test_a_lost_lease_of_an_expired_entry_ends_it() -> None:
     """It was only kept for its holder."""
     old = row(expiration=NOW)
-    assert lifecycle.lose(Holding(old, 5, None), NOW, NOW, 30, PLAIN) == fx.Expire([old.primary, "a"])
+    assert lifecycle.expire_lease(Holding(old, 5, None), NOW, NOW, 30, PLAIN) == fx.Expire([old.primary, "a"])
     alive = row(expiration=NOW + 1)
-    assert isinstance(lifecycle.lose(Holding(alive, 5, None), NOW, NOW, 30, PLAIN), fx.Timeout)
+    assert isinstance(lifecycle.expire_lease(Holding(alive, 5, None), NOW, NOW, 30, PLAIN), fx.Timeout)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +320,9 @@ def test_a_lost_lease_with_a_successor_merges_and_counts(preset: str, data: str,
     """The journal's rules decide what waits; the lease was lost all the same."""
     successor = row(10, NOW + 50, version=4, data=pack_data("next"))
     old = row(30, timeouts=1, data=pack_data("first"))
-    waiting = released(lifecycle.lose(Holding(old, 5, successor), NOW, NOW, 30, Settings(merge=preset, timeouts_max=2)))
+    waiting = released(
+        lifecycle.expire_lease(Holding(old, 5, successor), NOW, NOW, 30, Settings(merge=preset, timeouts_max=2))
+    )
     assert (waiting.data, waiting.timeouts, place(waiting.primary)) == (pack_data(data), 2, where)
 
 
@@ -326,7 +330,7 @@ def test_the_limit_buries_also_when_there_is_a_successor() -> None:
     """Nothing is lost: what was tried is kept apart, what came meanwhile takes its place and starts anew."""
     successor = row(10, NOW + 50, version=4, data=pack_data("next"))
     old = row(30, timeouts=2, data=pack_data("first"))
-    effect = lifecycle.lose(Holding(old, 5, successor), NOW, NOW, 30, Settings(timeouts_max=2))
+    effect = lifecycle.expire_lease(Holding(old, 5, successor), NOW, NOW, 30, Settings(timeouts_max=2))
     assert isinstance(effect, fx.Bury) and effect.flag == "timeouts"
     buried = decode_buried(effect.name, effect.value).row
     assert (buried.data, buried.timeouts) == (pack_data("first"), 3)
@@ -369,11 +373,11 @@ def test_who_ends_a_lease_decides_on_the_place() -> None:
     held = row(30, NOW, at=3)
     released = lifecycle.release(Holding(held, 5, None), None, NOW, 30, PLAIN)
     assert (place(released.primary), turn_of(released.primary)) == ((30, NOW), 30)
-    lost = lifecycle.lose(Holding(held, 5, None), NOW, NOW, 30, PLAIN)
+    lost = lifecycle.expire_lease(Holding(held, 5, None), NOW, NOW, 30, PLAIN)
     assert isinstance(lost, fx.Timeout) and lost.primary == held.primary
     heir, _ = lifecycle.promote(Holding(held, 5, row(30, NOW + 9, at=12)), 30)
     assert heir is not None and turn_of(heir) == 12
-    merged = lifecycle.lose(Holding(held, 5, row(30, NOW + 9, at=12)), NOW, NOW, 30, PLAIN)
+    merged = lifecycle.expire_lease(Holding(held, 5, row(30, NOW + 9, at=12)), NOW, NOW, 30, PLAIN)
     assert isinstance(merged, fx.Release)
     assert (place(merged.primary), turn_of(merged.primary)) == ((30, NOW + 9), 12)
 

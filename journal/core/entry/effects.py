@@ -158,7 +158,7 @@ class Carry(NamedTuple):
     value, … of the lease rows of those that have one, name, value, … of buried ones, slot, value, … of successors."""
 
     entries: list[bytes]
-    worn: list[bytes]
+    expired_rows: list[bytes]
     buried: list[bytes]
     successors: list[bytes]
 

@@ -27,18 +27,18 @@ def survivors(state: JournalState, rows: GenerationRows, *, with_leased: bool) -
     buried = _step(rows.all(rows.buried)) if not moving else []
     if not moving and not buried:
         return None
-    worn: list[bytes] = []
+    expired: list[bytes] = []
     successors: list[bytes] = []
     for primary, _ in moving:
-        lease, held = state.leases.worn.get(primary), leased.get(primary)
+        lease, held = state.leases.expired_rows.get(primary), leased.get(primary)
         if held is not None:
-            worn += (primary, held.encoded())
+            expired += (primary, held.encoded())
             if held.has_successor:
                 successors += (primary[SLOT_AT:], state.successor_value(held))
         elif lease is not None:
-            worn += (primary, encode_lease(primary, *lease[:7], b""))
+            expired += (primary, encode_lease(primary, *lease[:7], b""))
     entries = [part for item in moving for part in item]
-    return fx.Carry(entries, worn, [part for item in buried for part in item], successors)
+    return fx.Carry(entries, expired, [part for item in buried for part in item], successors)
 
 
 def _step(items: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -241,7 +241,7 @@ class JournalState(StoredState):
         if home is not None:
             home.has_moved = True
             before = self.entry(old)
-            if self.leases.worn.pop(old, None) is not None:
+            if self.leases.expired_rows.pop(old, None) is not None:
                 home.must_delete(old, home.leases, "leases")
             if before.expiration:
                 home.must_delete(expiration_key(before.expiration, old), home.expirations, "expirations")
@@ -267,7 +267,7 @@ class JournalState(StoredState):
         home = held.home
         home.put(effect.primary, encode_lease(effect.primary, *lease[:7], b""), db=home.leases)
         home.is_dirty = True
-        self.leases.worn[effect.primary] = lease
+        self.leases.expired_rows[effect.primary] = lease
         self.order.returned(effect.primary, len(self.leases))
         if held.expiration:
             self._expires(home, effect.primary, held.expiration)
@@ -286,7 +286,7 @@ class JournalState(StoredState):
         else:
             if row.expiration:
                 home.must_delete(expiration_key(row.expiration, primary), home.expirations, "expirations")
-            if self.leases.worn.pop(primary, None) is not None:
+            if self.leases.expired_rows.pop(primary, None) is not None:
                 home.must_delete(primary, home.leases, "leases")
         self._remove(home, primary, row.owner)
 
@@ -341,7 +341,7 @@ class JournalState(StoredState):
         """Entries, the lease rows of those that have one and buried rows move to the active generation, as they are."""
         active, leases = self.active, self.leases
         active.growth.carried()
-        rows = dict(zip(effect.worn[::2], effect.worn[1::2], strict=True))
+        rows = dict(zip(effect.expired_rows[::2], effect.expired_rows[1::2], strict=True))
         for primary, value in zip(effect.entries[::2], effect.entries[1::2], strict=True):
             lease, row = rows.get(primary), decode_entry(primary, value)
             if lease is not None and lease[4] != WAITING:
@@ -349,7 +349,7 @@ class JournalState(StoredState):
             held, home = leases.by_primary.get(primary), self._home(primary, at)
             if home is not None:
                 home.has_moved = True
-                if primary in leases.worn or (held is not None and held.is_saved):
+                if primary in leases.expired_rows or (held is not None and held.is_saved):
                     home.must_delete(primary, home.leases, "leases")
                 if held is not None and held.has_successor:
                     home.must_delete(primary[SLOT_AT:], home.successors, "successors")

@@ -3,12 +3,12 @@ The active leases, in memory: by primary key, by token, by deadline, by consumer
 
 H1  `by_primary` and `by_token` hold the same leases; each has exactly one entry under it.
 H2  The deadline heap holds each lease under its deadline or an earlier one, and at most as many stale items as leases.
-H3  `worn` holds the lease rows of entries that wait again after a timeout.
+H3  `expired_rows` holds the lease rows of entries that wait again after a timeout.
 H4  `unsaved` holds the leases whose rows are not written yet; a checkpoint writes them. Most leases end before that.
 H5  The index by consumer is made and brought up to date when it is read, since claims and dones come much more often. It has all
     leases with a token up to `_indexed`, and some that have ended: at most as many as there are leases, and TRIM_FROM.
     Tokens only grow, so what is missing stands at the end of `by_token`.
-H6  `lost` holds the tokens of the last leases that expired, up to LOST_MAX: so the daemon distinguishes a lease that a consumer let
+H6  `lost` holds the tokens of the last leases that expired, up to EXPIRED_MAX: so the daemon distinguishes a lease that a consumer let
     expire from one that was ended by a call. It is not written to disk.
 """
 
@@ -23,7 +23,7 @@ from journal.core.entry.rows import PROCESSING, LeaseRow, Row, encode_lease, pla
 from journal.engine.state.file import GenerationRows
 
 TRIM_FROM = 1024
-LOST_MAX = 1024
+EXPIRED_MAX = 1024
 
 
 class Held:
@@ -105,9 +105,9 @@ class Leases:
         """Forget everything."""
         self.by_primary: dict[bytes, Held] = {}
         self.by_token: dict[int, Held] = {}
-        self.worn: dict[bytes, LeaseRow] = {}
+        self.expired_rows: dict[bytes, LeaseRow] = {}
         self.unsaved: dict[bytes, Held] = {}
-        self.lost: dict[int, None] = {}
+        self.expired_tokens: dict[int, None] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._forget_consumers()
 
@@ -138,8 +138,8 @@ class Leases:
         held = self.by_primary[primary] = self.by_token[token] = self.unsaved[primary] = Held(
             primary, row[8], row[7], row[2], items[i + 2], items[i + 3], start, deadline, token, at, consumer, home
         )
-        if self.worn:
-            held.is_saved = self.worn.pop(primary, None) is not None
+        if self.expired_rows:
+            held.is_saved = self.expired_rows.pop(primary, None) is not None
         deadlines = self._deadlines
         heappush(deadlines, (deadline, token))
         if len(deadlines) > TRIM_FROM:
@@ -179,9 +179,9 @@ class Leases:
     def note_expired(self, tokens: Iterable[int]) -> None:
         """The time of these leases has passed (H6)."""
         for token in tokens:
-            self.lost[token] = None
-        while len(self.lost) > LOST_MAX:
-            del self.lost[next(iter(self.lost))]
+            self.expired_tokens[token] = None
+        while len(self.expired_tokens) > EXPIRED_MAX:
+            del self.expired_tokens[next(iter(self.expired_tokens))]
 
     def of(self, consumer: str) -> list[Held]:
         """The leases of one consumer (H5)."""

@@ -3,7 +3,7 @@ What is stored of a journal, read: the rows of its generations, and the small pa
 
 X1  An entry is in `entries` and `keys` of one generation, its home; in `owners` iff it has an owner; in `expirations`
     iff it expires and waits. Its lease row and its successor are there too. No slot is in two generations.
-X2  `leases` has a row of status W for each entry in `worn`, and, when committed, one of status P for each lease.
+X2  `leases` has a row of status W for each entry in `expired_rows`, and, when committed, one of status P for each lease.
 X3  `successors` has a row only for a slot whose entry is processing.
 X4  New entries go to the active generation, the last one. Flags, finished tokens and the numbers of loads are kept there only.
 X5  `pending` holds new entries that wait, `lent` such entries under a lease, which LMDB does not have yet: an entry that
@@ -147,7 +147,7 @@ class StoredState:
 
     def _load_lease(self, rows: GenerationRows, primary: bytes, lease: LeaseRow) -> None:
         if lease.status == WAITING:
-            self.leases.worn[primary] = lease
+            self.leases.expired_rows[primary] = lease
             return
         row = self.entry(primary)
         lease = self.steps.moved_lease(lease)
@@ -162,7 +162,7 @@ class StoredState:
         """After loading and replay."""
         self.flush()
         self.order.rebuild(self._cursor)
-        for primary in self.leases.worn:
+        for primary in self.leases.expired_rows:
             self.order.added(primary, len(self.leases))
 
     def keep(self, order: int, applied: RecordPlace, now: int) -> None:
@@ -329,9 +329,9 @@ class StoredState:
         held = self.leases.by_primary.get(row.primary)
         if held is not None:
             return row._replace(version=held.version, timeouts=held.timeouts, at=max(row.at, held.at))
-        worn = self.leases.worn.get(row.primary)
-        if worn is not None:
-            return row._replace(version=worn.version, timeouts=worn.timeouts, at=worn.at)
+        expired = self.leases.expired_rows.get(row.primary)
+        if expired is not None:
+            return row._replace(version=expired.version, timeouts=expired.timeouts, at=expired.at)
         return row
 
     def lookup(self, key: UserKey, raw: bytes) -> tuple[bytes, Row | None]:

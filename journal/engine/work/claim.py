@@ -119,7 +119,7 @@ class Claims:
                         if passed == PASS_MAX:
                             again: Taken = _AGAIN
                             return again
-                    elif state.leases.worn:
+                    elif state.leases.expired_rows:
                         row = state.counted(row)
                 deadline = now + duration
                 items = [row[0], row[8], row[5] + 1, row[6]]  # primary, key, version, timeouts
@@ -222,7 +222,7 @@ class Claims:
                 if row.expiration and row.expiration <= now:
                     self._passed += 1  # left to the timers (timers Y2)
                 else:
-                    rows.append(state.counted(row) if state.leases.worn else row)
+                    rows.append(state.counted(row) if state.leases.expired_rows else row)
         return rows
 
     def _take_fitting(self, order: Order, n: int, now: int, below: int, fits: Fits | None) -> list[Row]:

@@ -81,7 +81,7 @@ def expire_leases(p: WorkPath, expired: list[Held], now: int) -> None:
     state.leases.note_expired(held.token for held in expired)  # first: threads that see them gone may not hold the lock
     offset = p.next_offset
     effects = [
-        lifecycle.lose(state.holding(held), held.deadline, now, offset + i, p.settings)
+        lifecycle.expire_lease(state.holding(held), held.deadline, now, offset + i, p.settings)
         for i, held in enumerate(expired)
     ]
     p.write_all(effects, now, min(p.level, OS), is_essential=True)

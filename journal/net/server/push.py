@@ -39,7 +39,7 @@ log = logging.getLogger("journal.daemon")
 TURN = 16
 SILENT_MAX = 3
 """Leases that a consumer may leave unanswered, one after the other (as journal.Consumer has it)."""
-LOST_MAX = 64
+EXPIRED_MAX = 64
 TOKEN = 5
 DEADLINE = 4
 """Columns of a lease on the wire."""
@@ -63,7 +63,7 @@ class PushSubscription:
         """Leases that it had before it came."""
         self.pushed: dict[int, int] = {}
         """Leases that are with the consumer: their deadlines, as far as is known here."""
-        self.lost: deque[int] = deque()
+        self.expired: deque[int] = deque()
         """The last ones that it let pass: it may still say something about them."""
         self.claimed = 0
         """Leases that wait for the disk before they are pushed."""
@@ -140,7 +140,7 @@ class Pushing:
         watched = subscription.watched
         turns = self._turns[watched]
         turns.remove(subscription)
-        for token in (*subscription.pushed, *subscription.lost):
+        for token in (*subscription.pushed, *subscription.expired):
             if self._holders.get((watched.name, token)) is subscription:
                 del self._holders[watched.name, token]
         if not turns:
@@ -248,13 +248,13 @@ class Pushing:
                 subscription.pushed[token] = time.running_at(held.deadline)  # it was extended
                 continue
             del subscription.pushed[token]
-            if held is None and token not in leases.lost:
+            if held is None and token not in leases.expired_tokens:
                 self._holders.pop((subscription.watched.name, token), None)
                 subscription.health.heard(is_accepted=True)
                 continue
-            subscription.lost.append(token)
-            if len(subscription.lost) > LOST_MAX:
-                self._holders.pop((subscription.watched.name, subscription.lost.popleft()), None)
+            subscription.expired.append(token)
+            if len(subscription.expired) > EXPIRED_MAX:
+                self._holders.pop((subscription.watched.name, subscription.expired.popleft()), None)
             if subscription.health.lost(now):
                 log.warning(
                     "consumer_silent consumer=%s journal=%s peer=%s",
@@ -273,7 +273,7 @@ class Pushing:
             heard[subscription] = None
             if command != "EXTEND":
                 subscription.pushed.pop(token, None)
-                if token not in subscription.lost:
+                if token not in subscription.expired:
                     self._holders.pop((journal, token), None)
         for subscription in heard:
             if subscription.health.heard(is_accepted=is_accepted):

@@ -52,11 +52,6 @@ class Listed(NamedTuple):
     digests: dict[int, int | None]
     """Of the rows after a clean close, by order; none while they are open."""
 
-    @property
-    def with_rows(self) -> list[int]:
-        """The orders of the generations that have rows."""
-        return [kept.order for kept in self.generations if kept.has_rows]
-
 
 class Catalog:
     """Used on the keeper's thread only."""

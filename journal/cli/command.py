@@ -11,9 +11,14 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from journal.core.buckets import Range
+from journal.core.requests import types
+from journal.core.requests.request import Request
 from journal.core.settings import MERGED
+from journal.errors import Invalid
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 """Does what the arguments say; its result is the exit code."""
@@ -58,6 +63,54 @@ def command(name: str, *arguments: Declare) -> Callable[[Run], CliCommand]:
 def argument(*names: str, **options: Any) -> Declare:
     """An argument, in the words of argparse's add_argument."""
     return lambda sub: sub.add_argument(*names, **options)
+
+
+def when(word: str) -> int:
+    """A date argument: milliseconds, or ISO 8601 with a time zone."""
+    if word.isdigit():
+        return int(word)
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{word!r} is neither milliseconds nor an ISO 8601 date: {e}") from e
+    if moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{word!r} has no time zone: add Z or +hh:mm")
+    return int(moment.timestamp() * 1000)
+
+
+def _buckets(word: str) -> Range:
+    try:
+        return Range.parse(word)
+    except Invalid as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
+
+
+PARSERS: dict[types.FieldType, Callable[[str], Any]] = {
+    types.DATE: when, types.PRIORITY: int, types.VERSION: int, types.COUNT: int, types.BUCKETS: _buckets,
+}  # fmt: skip
+"""How a word becomes an argument of the verb, by the type of its field; others are texts, which the verb itself parses ("30s")."""
+
+
+class Options:
+    """Options for fields of a request: their names, types, choices and defaults are the request's, the help is said here."""
+
+    def __init__(self, request: type[Request[Any]], **texts: str) -> None:
+        parameters = request.command.parameters
+        self._fields = {name: (parameters[name], text) for name, text in texts.items()}
+
+    def __call__(self, sub: argparse.ArgumentParser) -> None:
+        """Declare them."""
+        for name, (parameter, text) in self._fields.items():
+            flag, kind, default = "--" + name.replace("_", "-"), parameter.kind, parameter.default
+            if kind is types.BOOL:
+                sub.add_argument(flag, action="store_true", help=text)
+                continue
+            said = text if default is None or default == "" else f"{text}; default {default}"
+            sub.add_argument(flag, type=PARSERS.get(kind, str), choices=kind.words or None, default=default, help=said)
+
+    def given(self, args: argparse.Namespace) -> dict[str, Any]:
+        """What was given, as arguments of the verb."""
+        return {name: getattr(args, name) for name in self._fields}
 
 
 def store_argument(text: str) -> Declare:

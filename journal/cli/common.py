@@ -117,19 +117,6 @@ def date(ms: int) -> str:
         return str(ms)
 
 
-def when(word: str) -> int:
-    """A date argument: milliseconds, or ISO 8601 with a time zone."""
-    if word.isdigit():
-        return int(word)
-    try:
-        moment = datetime.fromisoformat(word)
-    except ValueError as e:
-        raise argparse.ArgumentTypeError(f"{word!r} is neither milliseconds nor an ISO 8601 date: {e}") from e
-    if moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{word!r} has no time zone: add Z or +hh:mm")
-    return int(moment.timestamp() * 1000)
-
-
 def entry_map(entry: journal.Entry) -> dict[str, Any]:
     """An entry as JSON has it."""
     return {name: getattr(entry, name) for name in entry.__slots__}

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from itertools import islice
 
-from journal.cli.command import HEX, JOURNAL, STORE, argument, command
+from journal.cli.command import HEX, JOURNAL, STORE, Options, argument, command
 from journal.cli.common import (
     data_of,
     date,
@@ -17,23 +17,40 @@ from journal.cli.common import (
     open_journal,
     report,
     show,
-    when,
 )  # fmt: skip
 from journal.connect_or_open import connect_or_open
+from journal.core.requests.operate import BuriedRequest
+from journal.core.requests.produce import PutRequest
+from journal.core.requests.read import ScanRequest
 from journal.errors import Invalid
+
+_PUT = Options(
+    PutRequest,
+    priority="0 (first) to 255 (last)",
+    delay="how long to wait, e.g. 500ms, 30s, 2m, 1h",
+    process_date="when it is due: milliseconds or ISO 8601 with a time zone",
+    expiration="when it is dropped if still waiting",
+    owner="the producer group that owns it",
+)
+_SCAN = Options(
+    ScanRequest,
+    status="only these; available: waiting, and due now; buried: those that were given up on",
+    since="process date from here on: milliseconds or ISO 8601",
+    until="process date before this",
+)
+_BURIED = Options(
+    BuriedRequest,
+    prefix="of buried ones: those whose key begins so",
+    reason="of buried ones: those whose reason has this text",
+)
 
 
 @command(
     "put", STORE, JOURNAL,
     argument("key", metavar="KEY", help="the entry's key (a text; with --hex: bytes)"), HEX,
     argument("data", metavar="DATA", nargs="?", help="JSON, or a text; `-` reads bytes from standard input"),
-    argument("--priority", type=int, default=100, help="0 (first) to 255 (last); default 100"),
-    argument("--delay", help="how long to wait, e.g. 500ms, 30s, 2m, 1h"),
-    argument("--process-date", type=when, help="when it is due: milliseconds or ISO 8601 with a time zone"),
-    argument("--expiration", type=when, help="when it is dropped if still waiting"),
-    argument("--owner", help="the producer group that owns it"),
-    argument("--create", action="store_true", help="refuse when the key exists"),
-    argument("--version", type=int, help="refuse when the entry has another version; 0: when there is one"),
+    _PUT, argument("--create", action="store_true", help="refuse when the key exists"),
+    Options(PutRequest, version="refuse when the entry has another version; 0: when there is one"),
 )  # fmt: skip
 def put(args: argparse.Namespace) -> int:
     """Put an entry, or merge it into the one with this key. Makes the store and the journal when they are not there."""
@@ -42,10 +59,7 @@ def put(args: argparse.Namespace) -> int:
     with connect_or_open(args.store) as store:
         pages = store.journal(args.journal)
         verb = pages.create if args.create else partial(pages.put, version=args.version)
-        result = verb(
-            key_of(args), data_of(args.data), priority=args.priority, delay=args.delay, process_date=args.process_date,
-            expiration=args.expiration, owner=args.owner,
-        )  # fmt: skip
+        result = verb(key_of(args), data_of(args.data), **_PUT.given(args))
     text = f"{result.outcome} {result.cursor} version {result.version} due {date(result.process_date)}"
     report(args, result._asdict() | {"cursor": str(result.cursor)}, text)
     return 0
@@ -80,16 +94,10 @@ def peek(args: argparse.Namespace) -> int:
 @command(
     "ls", STORE,
     argument("journal", metavar="JOURNAL", nargs="?", help="the journal's name; left out: list the journals"),
-    argument(
-        "--status", choices=("waiting", "available", "processing", "buried"),
-        help="only these; available: waiting, and due now; buried: those that were given up on",
-    ),
-    argument("--since", type=when, help="process date from here on: milliseconds or ISO 8601"),
-    argument("--until", type=when, help="process date before this"),
+    _SCAN,
     argument("--limit", type=int, default=100, help="at most so many; 0: all. Default 100"),
     argument("--buried", action="store_true", help="list the entries that were given up on instead, with the reasons"),
-    argument("--prefix", help="of buried ones: those whose key begins so"),
-    argument("--reason", help="of buried ones: those whose reason has this text"),
+    _BURIED,
 )  # fmt: skip
 def ls(args: argparse.Namespace) -> int:
     """List the journals of a store, or the entries of a journal in the order of work."""
@@ -102,11 +110,11 @@ def ls(args: argparse.Namespace) -> int:
         if args.limit < 0:
             raise Invalid(f"--limit is {args.limit}: it must be 0 (all) or more")
         if args.buried:
-            for b in pages.buried(prefix=args.prefix, reason=args.reason, limit=args.limit or None):
+            for b in pages.buried(**_BURIED.given(args), limit=args.limit or None):
                 fields = entry_map(b.entry) | {"reason": b.reason, "buried": b.date}
                 report(args, fields, f"{date(b.date)}  {b.entry.key!r}  {b.reason}")
             return 0
-        entries = pages.scan(status=args.status, since=args.since, until=args.until)
+        entries = pages.scan(**_SCAN.given(args))
         for entry in islice(entries, args.limit or None):
             text = f"{entry.status} {entry.priority:3} {date(entry.process_date)}  {entry.key!r}  {entry.data!r}"
             report(args, entry_map(entry), text)

@@ -9,19 +9,25 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from journal.cli.command import JOURNAL
-from journal.cli.common import date, journal_of, show, when
+from journal.cli.command import JOURNAL, Options
+from journal.cli.common import date, journal_of, show
 from journal.core.forecast.forecast import Forecast
 from journal.core.forecast.scaling import Scaling
+from journal.core.requests.read import ForecastRequest
 from journal.errors import Invalid
+
+_AHEAD = Options(
+    ForecastRequest,
+    step="how long a step is, e.g. 30s; default 1m",
+    horizon="how far to look ahead; default 1h",
+    since="look ahead from here: milliseconds or ISO 8601; default: now",
+)
 
 
 def arguments(sub: argparse.ArgumentParser) -> None:
     """Declare them."""
     JOURNAL(sub)
-    sub.add_argument("--step", default="1m", help="how long a step is, e.g. 30s; default 1m")
-    sub.add_argument("--horizon", default="1h", help="how far to look ahead; default 1h")
-    sub.add_argument("--since", type=when, help="look ahead from here: milliseconds or ISO 8601; default: now")
+    _AHEAD(sub)
     sub.add_argument("--rate", type=float, metavar="N", help="entries a second that one consumer finishes")
     sub.add_argument("--consumers", type=int, metavar="M", help="consumers that there are now; default 1")
     sub.add_argument("--late", default="0ms", help="how long an entry may wait once it is due; default 0")
@@ -33,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.consumers is not None and args.rate is None:
         raise Invalid("--consumers needs --rate: how many entries a second one of them finishes")
     with journal_of(args, readonly_too=True) as pages:
-        ahead = pages.forecast(step=args.step, horizon=args.horizon, since=args.since)
+        ahead = pages.forecast(**_AHEAD.given(args))
     hints = None
     if args.rate is not None:
         consumers = 1 if args.consumers is None else args.consumers

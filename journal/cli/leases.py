@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from journal.cli.command import HEX, JOURNAL, STORE, argument, command
+from journal.cli.command import HEX, JOURNAL, STORE, Options, argument, command
 from journal.cli.common import date, journal_of, key_of, lease_map, report
-from journal.core.buckets import Range
+from journal.core.requests.consume import ClaimManyRequest, ReleaseRequest
+from journal.core.requests.operate import BuriedRequest
 from journal.errors import Invalid, JournalError
 
 GROUP = 1000
@@ -15,14 +16,19 @@ GROUP = 1000
 
 _TOKEN_HELP = "what `journal claim` printed"
 _TOKEN = argument("token", metavar="TOKEN", type=int, help=_TOKEN_HELP)
+_CLAIM = Options(
+    ClaimManyRequest,
+    consumer="the name of the consumer",
+    lease="for how long, e.g. 30s; default: the journal's processing_timeout",
+    buckets="only of these buckets, e.g. 0-3",
+)
+_RELEASE = Options(ReleaseRequest, delay="wait so long first, e.g. 2m", priority="0 (first) to 255 (last) from now on")
+_BURIED = Options(BuriedRequest, prefix="all whose key begins so", reason="all whose reason has this text")
 
 
 @command(
     "claim", STORE, JOURNAL,
-    argument("--consumer", default="", help="the name of the consumer"),
-    argument("--lease", help="for how long, e.g. 30s; default: the journal's processing_timeout"),
-    argument("--buckets", metavar="FIRST-LAST", help="only of these buckets, e.g. 0-3"),
-    argument("-n", type=int, default=1, help="at most so many; default 1"),
+    _CLAIM, argument("-n", type=int, default=1, help="at most so many; default 1"),
 )  # fmt: skip
 def claim(args: argparse.Namespace) -> int:
     """
@@ -30,9 +36,8 @@ def claim(args: argparse.Namespace) -> int:
 
     Exits with 3 when nothing is due.
     """
-    buckets = None if args.buckets is None else Range.parse(args.buckets)
     with journal_of(args) as pages:
-        leases = pages.claim_many(args.n, consumer=args.consumer, lease=args.lease, buckets=buckets)
+        leases = pages.claim_many(args.n, **_CLAIM.given(args))
     for lease in leases:
         text = f"{lease.token}  until {date(lease.deadline)}  {lease.key!r}  {lease.data!r}"
         report(args, lease_map(lease), text)
@@ -53,14 +58,12 @@ def done(args: argparse.Namespace) -> int:
 
 
 @command(
-    "release", STORE, JOURNAL, _TOKEN,
-    argument("--delay", help="wait so long first, e.g. 2m"),
-    argument("--priority", type=int, help="0 (first) to 255 (last) from now on"),
+    "release", STORE, JOURNAL, _TOKEN, _RELEASE
 )  # fmt: skip
 def release(args: argparse.Namespace) -> int:
     """Give a lease back by its token: the entry waits again, now or later."""
     with journal_of(args) as pages:
-        pages.release(args.token, delay=args.delay, priority=args.priority)
+        pages.release(args.token, **_RELEASE.given(args))
     report(args, {"token": str(args.token), "released": True}, f"{args.token}  released")
     return 0
 
@@ -79,8 +82,7 @@ def bury(args: argparse.Namespace) -> int:
 @command(
     "retry", STORE, JOURNAL,
     argument("key", metavar="KEY", nargs="?", help="the entry's key (a text; with --hex: bytes)"), HEX,
-    argument("--prefix", help="all whose key begins so"),
-    argument("--reason", help="all whose reason has this text"),
+    _BURIED,
     argument("--all", action="store_true", help="all"),
     argument("--discard", action="store_true", help="delete it instead"),
 )  # fmt: skip
@@ -110,7 +112,7 @@ def _retry_many(args: argparse.Namespace, pages: Any) -> int:
     """A selection, page by page; whether all of it could be done."""
     is_done, after = True, None
     while True:
-        page = pages.buried(prefix=args.prefix, reason=args.reason, limit=GROUP, after=after)
+        page = pages.buried(**_BURIED.given(args), limit=GROUP, after=after)
         keys = list(dict.fromkeys(buried.key for buried in page))
         for key, result in zip(keys, pages.retry_many(keys), strict=True):
             is_refused = isinstance(result, JournalError)

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 import journal
-from journal.cli.command import JOURNAL, STORE, argument, command, store_argument
+from journal.cli.command import JOURNAL, STORE, Options, argument, command, store_argument
 from journal.cli.common import date, open_existing, open_journal, report, show
 from journal.cli.meter import Meter
 from journal.connect_or_open import is_address
+from journal.core.requests.operate import CheckRequest
 from journal.core.values import PAUSED
 from journal.errors import Invalid, Refused, StoreDamaged
 
@@ -69,8 +70,7 @@ def flags(args: argparse.Namespace) -> int:
 
 
 @command(
-    "check", STORE,
-    argument("--deep", action="store_true", help="replay the log from its beginning, however long it is"),
+    "check", STORE, Options(CheckRequest, deep="replay the log from its beginning, however long it is")
 )  # fmt: skip
 def check(args: argparse.Namespace) -> int:
     """

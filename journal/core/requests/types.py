@@ -60,6 +60,8 @@ class FieldType:
     to_wire: Convert | None = None
     from_wire: Convert | None = None
     """None: the request has what is sent."""
+    words: tuple[str, ...] = ()
+    """All values, when it is one of some words."""
 
 
 def refuse(name: str, value: Any, meaning: str) -> Invalid:
@@ -107,7 +109,7 @@ def one_of(name: str, *words: str, **ways: Any) -> FieldType:
             raise Invalid(f"{parameter} is {value!r}: it must be one of {', '.join(words)}")
         return value
 
-    return FieldType(name, said, check, lambda _, written: written, **{"accept": accept, **ways})
+    return FieldType(name, said, check, lambda _, written: written, words=words, **{"accept": accept, **ways})
 
 
 def list_of(kind: FieldType, high: int = LIST_MAX) -> FieldType:

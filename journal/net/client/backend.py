@@ -315,6 +315,8 @@ class ClientJournal(ClientLog):
         self, tokens: list[int], nexts: list[Put | None] | None, durability: str | None, /
     ) -> list[PutResult | JournalError | None]:
         """Finish many leases; with puts as many in a frame as it holds."""
+        if tokens and not 0 <= min(tokens) <= max(tokens) <= U64_MAX:
+            tokens = [token if 0 <= token <= U64_MAX else U64_MAX for token in tokens]  # no lease has such a number
         more: Item = {} if durability is None else {"durability": durability}
         if nexts is None:
             results: list[PutResult | JournalError | None] = []

@@ -294,3 +294,16 @@ def test_done_many_answers_for_each(pages: journal.Journal, clock: ManualClock) 
     assert [type(r) for r in results] == [type(None), journal.LeaseLost, type(None), type(None)]
     assert [e.key for e in pages.scan()] == [late.key]
     assert pages.done_many([]) == []
+
+
+def test_tokens_that_no_lease_can_have(pages: journal.Journal) -> None:
+    """In a group they are lost leases, as alone; the others are finished."""
+    pages.put("a")
+    lease = pages.claim()
+    assert lease is not None
+    lost, done, huge = pages.done_many([-1, lease.token, 1 << 70])
+    assert isinstance(lost, journal.LeaseLost) and done is None and isinstance(huge, journal.LeaseLost)
+    for token in (-1, 1 << 70):
+        with pytest.raises(journal.LeaseLost):
+            pages.done(token)
+    assert pages.count() == 0

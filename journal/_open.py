@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from journal.api.store import Store
-from journal.core.times import DurationLike
+from journal.core.times import DurationLike, duration_ms
 from journal.engine.files.lmdb import MAP_BYTES
-from journal.engine.open_store import open_store
+from journal.engine.log.durability import FULL, OS, level_named
+from journal.engine.runtime.clock import EngineTime, as_clock
 from journal.engine.store import EngineStore
+from journal.errors import Invalid
 from journal.shield import SHIELD
+
+VERIFY = ("auto", "full")
 
 
 def open(  # noqa: A001 - the public name is journal.open
@@ -34,12 +39,21 @@ def open(  # noqa: A001 - the public name is journal.open
     verify         "full" walks every page of every file before using it
     map_bytes      the most that the rows of one journal may take
     """
+    level = level_named(durability)
+    if claims not in ("os", "full"):
+        raise Invalid(f"claims is {claims!r}: it must be 'os' (a power cut may forget a claim) or 'full'")
+    if verify not in VERIFY:
+        raise Invalid(f"verify is {verify!r}: it must be one of {', '.join(VERIFY)}")
+    if type(map_bytes) is not int or map_bytes < 1 << 20:
+        raise Invalid(f"map_bytes is {map_bytes!r}: it must be an int of at least {1 << 20}")
+    interval = duration_ms(sync_interval, "sync_interval")
     store: EngineStore | None = None
     try:
         with SHIELD:
-            store = open_store(
-                path, durability=durability, sync_interval=sync_interval, claims=claims, clock=clock, readonly=readonly,
-                verify=verify, map_bytes=map_bytes,
+            store = EngineStore(
+                Path(path).absolute(), level=level, claim_level=FULL if claims == "full" else min(level, OS),
+                sync_s=max(interval, 1) / 1000, time=EngineTime(as_clock(clock)), is_deep=verify == "full", is_readonly=readonly,
+                map_bytes=map_bytes,
             )  # fmt: skip
     except BaseException:
         if store is not None:

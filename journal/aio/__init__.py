@@ -32,6 +32,7 @@ from journal.aio.iterators import AsyncLease as AsyncLease
 from journal.aio.iterators import AsyncSubscription as AsyncSubscription
 from journal.aio.loads import AsyncLoadPart, AsyncLoadSession
 from journal.aio.runner import Crew as _Crew
+from journal.aio.runner import Entered as _Entered
 from journal.aio.runner import Runner as _Runner
 from journal.aio.runner import Wrapped as _Wrapped
 from journal.aio.runner import verb as _verb
@@ -52,7 +53,7 @@ CHANGES = 500
 """So many are read on the thread of the store at a time."""
 
 
-class AsyncSnapshot(_Wrapped):
+class AsyncSnapshot(_Entered):
     """A snapshot; `async with` closes it. Its parts are read by blocking calls, in processes or threads of their own."""
 
     _wrapped: Snapshot
@@ -63,17 +64,6 @@ class AsyncSnapshot(_Wrapped):
     def __getattr__(self, name: str) -> Any:
         """name, cursor, taken, size, schema, is_closed"""
         return getattr(self._wrapped, name)
-
-    async def __aenter__(self) -> AsyncSnapshot:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._wrapped)[1:]}"
 
 
 class _AsyncFollowing(_Wrapped):

@@ -10,7 +10,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from journal.aio.runner import Crew, Runner, Wrapped, verb
+from journal.aio.runner import Crew, Entered, Runner, Wrapped, verb
 from journal.api.backend import Feed
 from journal.api.lease import Lease
 from journal.core.log.events import Event
@@ -18,7 +18,7 @@ from journal.core.log.events import Event
 _END = object()
 
 
-class AsyncLease(Wrapped):
+class AsyncLease(Entered):
     """A lease; `async with` is done when the block ends, and released when it raises."""
 
     _wrapped: Any
@@ -31,17 +31,6 @@ class AsyncLease(Wrapped):
     def __getattr__(self, name: str) -> Any:
         """key, data, token, version, deadline, start, priority, process_date, insertion_date, expiration, owner, …"""
         return getattr(self._wrapped, name)
-
-    async def __aenter__(self) -> AsyncLease:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._wrapped)[1:]}"
 
 
 class Iterated(Wrapped):

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from journal.aio.runner import Wrapped, verb
+from journal.aio.runner import Entered, verb
 from journal.core.loads.session import LoadPart, LoadSession
 from journal.core.values import Loaded
 
 
-class AsyncLoadPart(Wrapped):
+class AsyncLoadPart(Entered):
     """Writes one part of a load; `async with` closes it."""
 
     _wrapped: LoadPart
@@ -30,16 +29,8 @@ class AsyncLoadPart(Wrapped):
         """Its name."""
         return self._wrapped.name
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))
-
-
-class AsyncLoadSession(Wrapped):
+class AsyncLoadSession(Entered):
     """A load that was begun; `async with` gives it up if it was not committed."""
 
     _wrapped: LoadSession
@@ -58,11 +49,3 @@ class AsyncLoadSession(Wrapped):
     async def commit(self, parts: Iterable[str], **options: Any) -> Loaded:
         """Load these parts as one change: see Journal.load."""
         return await asyncio.to_thread(self._wrapped.commit, parts, **options)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))

@@ -12,7 +12,8 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from journal.api.lease import Lease
 from journal.engine.log.deferred_syncs import deferred
@@ -254,3 +255,18 @@ class Wrapped:
     def __init__(self, wrapped: Any, runner: Runner | Crew) -> None:
         self._wrapped = wrapped
         self._runner = runner
+
+
+class Entered(Wrapped):
+    """One that `async with` enters; it is left as the wrapped one is."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.run(lambda: self._wrapped.__exit__(kind, error, trace))
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._wrapped)[1:]}"

@@ -25,7 +25,7 @@ from journal.engine.backups import manifest as manifests
 from journal.engine.backups.manifest import STORE, BackupManifest, copy_bytes, is_whole
 from journal.engine.catalog import Catalog
 from journal.engine.files.posix import remove_tree, storage_error, sync_directory
-from journal.engine.open_store import open_store
+from journal.engine.runtime.clock import EngineTime, as_clock
 from journal.engine.store import EngineStore
 from journal.errors import Invalid, StoreDamaged
 
@@ -111,7 +111,7 @@ def _copy(source: Path, manifest: BackupManifest, made: Path, tick: Callable[[in
 
 def _go_on(made: Path, jump: int, clock: object | None) -> None:
     """Open the store, check all of it, and begin generations far ahead (R2, R4)."""
-    with closing(open_store(made, verify="full", clock=clock)) as store:
+    with closing(EngineStore(made.absolute(), time=EngineTime(as_clock(clock)), is_deep=True)) as store:
         if found := store.check(deep=True):
             raise StoreDamaged(f"the restored store is not sound: {found[0]}. Use another backup")
         for name in store.alone():

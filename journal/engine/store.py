@@ -41,8 +41,10 @@ from journal.engine.backend import EngineJournal
 from journal.engine.backups.backup import make_backup
 from journal.engine.catalog import Catalog
 from journal.engine.files.layout import prepare
+from journal.engine.files.lmdb import MAP_BYTES
 from journal.engine.files.posix import OwnerLock, storage_error
 from journal.engine.loads.staging import StagedLoads
+from journal.engine.log.durability import FULL, OS
 from journal.engine.merged.backend import EngineMerged
 from journal.engine.merged.drop import clear_step, finish
 from journal.engine.merged.member import MemberConsumers
@@ -77,17 +79,9 @@ class EngineStore:
     """What a frame may have of a daemon that serves the store."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        level: int,
-        claim_level: int,
-        sync_s: float,
-        time: EngineTime,
-        is_deep: bool,
-        is_readonly: bool,
-        map_bytes: int,
-    ) -> None:
+        self, path: Path, *, time: EngineTime, level: int = FULL, claim_level: int = OS, sync_s: float = 0.05, is_deep: bool = False,
+        is_readonly: bool = False, map_bytes: int = MAP_BYTES,
+    ) -> None:  # fmt: skip
         self.path, self.is_readonly, self.time = path, is_readonly, time
         self._lock = threading.RLock()
         self.trouble: StorageError | None = None

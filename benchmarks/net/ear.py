@@ -27,6 +27,8 @@ from journal.net.client.connection.options import ConnectOptions
 
 LEAD_MS = 500
 """From the first put to the first date."""
+AHEAD_MS = 2
+"""The daemon's steady clock may be ahead of the wall clock, by which lateness is told here. Without this the last one may never count."""
 
 
 class Ear:
@@ -86,8 +88,8 @@ async def lateness(ear: Ear, count: int, spacing_ms: int) -> tuple[list[float], 
     def datagram() -> None:
         ear.socket.recv(2000)
         now = time.time() * 1000
-        while expected and expected[0] <= now:
-            told.append(now - expected.popleft())
+        while expected and expected[0] <= now + AHEAD_MS:
+            told.append(max(0.0, now - expected.popleft()))
         ear.finish()
         ear.renew_in_time()
         if not expected and not is_over.done():

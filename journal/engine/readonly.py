@@ -110,7 +110,7 @@ class Look(OwnPipeline):
             if monotonic() >= deadline:
                 raise StorageError(
                     f"the rows of journal {self.name} have been in the middle of a checkpoint for {LOOK_S:.0f} s: {found}. Their owner "
-                    "is very busy, or has crashed there. Try again; if nobody owns the store, open it once without readonly"
+                    "is very busy, or has crashed there. Try again; if no process owns the store, open it once without readonly"
                 )
             threading.Event().wait(PAUSE_S)
         self._seen_at = monotonic()

@@ -250,7 +250,7 @@ class Preparation:
         if type(owner) is not str or len(owner) > OWNER_BYTES_MAX:
             owner_bytes(owner)  # says why not
         if owner and self._bounds.may_own is not None and not self._bounds.may_own(owner):
-            raise Invalid(f"who loads may not act under the name {owner!r}")
+            raise Invalid(f"the identity that loads may not act under the name {owner!r}")
         if len(data) > self._bounds.data_bytes_max:
             raise Invalid(
                 f"the data has {len(data)} bytes, and {self._bounds.data_bytes_max} can be handed out in a frame: put a "

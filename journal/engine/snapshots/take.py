@@ -222,7 +222,7 @@ def _begin_look(p: SnapshotHost) -> _Begun:
         if monotonic() >= deadline:
             raise StorageError(
                 f"the rows of journal {p.name} have been in the middle of a checkpoint for {LOOK_S:.0f} s: its owner is "
-                "very busy, or has crashed there. Try again; if nobody owns the store, open it once without readonly"
+                "very busy, or has crashed there. Try again; if no process owns the store, open it once without readonly"
             )
         pause.wait(PAUSE_S)
 

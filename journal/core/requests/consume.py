@@ -61,7 +61,7 @@ class ClaimKeyRequest(Request[Any]):
     durability: Level | None = None
 
 
-@request("DONE", CONSUME, RetryRule.TOKEN, "null, or result with `next`")
+@request("DONE", CONSUME, RetryRule.TOKEN, "null, or result with `next`", is_of_holder=True)
 class DoneRequest(Request[PutResult | None]):
     """The work is finished: the entry goes, and `next`, a map with the parameters of PUT, is put, both or none; that needs the role
     produce too. Repeating it is harmless: the outcome is `repeated`."""
@@ -71,7 +71,7 @@ class DoneRequest(Request[PutResult | None]):
     durability: Level | None = None
 
 
-@request("DONE_MANY", CONSUME, RetryRule.TOKEN, "[result, error or null]")
+@request("DONE_MANY", CONSUME, RetryRule.TOKEN, "[result, error or null]", is_of_holder=True)
 class DoneManyRequest(Request[list[PutResult | JournalError | None]]):
     """Finishes many with one record. `nexts`: for each token the map of the put that comes next, or null."""
 
@@ -80,7 +80,7 @@ class DoneManyRequest(Request[list[PutResult | JournalError | None]]):
     durability: Level | None = None
 
 
-@request("EXTEND", CONSUME, RetryRule.TOKEN, "{deadline, version}")
+@request("EXTEND", CONSUME, RetryRule.TOKEN, "{deadline, version}", is_of_holder=True)
 class ExtendRequest(Request[tuple[int, int]]):
     """More time, from now on; never less than it has."""
 
@@ -88,7 +88,7 @@ class ExtendRequest(Request[tuple[int, int]]):
     lease: LeaseTime | None = None
 
 
-@request("RELEASE", CONSUME, RetryRule.REQUEST, "null")
+@request("RELEASE", CONSUME, RetryRule.REQUEST, "null", is_of_holder=True)
 class ReleaseRequest(Request[None]):
     """Gives the entry back: it waits again, now or later, with its priority or another one. `failed`: an attempt that counts."""
 
@@ -103,7 +103,7 @@ class ReleaseRequest(Request[None]):
         check_dates(self)
 
 
-@request("BURY", CONSUME, RetryRule.REQUEST, "null")
+@request("BURY", CONSUME, RetryRule.REQUEST, "null", is_of_holder=True)
 class BuryRequest(Request[None]):
     """Gives the entry up; it is kept apart."""
 

@@ -90,6 +90,8 @@ class Command:
     """Whether all merged journals together can be asked, as they have one log."""
     lends: bool = False
     """Whether its reply is leases that were taken for it."""
+    is_of_holder: bool = False
+    """Whether the holder of a lease, or of several, says with it that it is there: `token` or `tokens` are its leases."""
     answers: tuple[str, ...] = ()
     """The messages that answer it in a line; empty: it cannot be sent as a line."""
     request: type[Request[Any]] | None = None
@@ -206,6 +208,7 @@ def request(
     is_long: bool = False,
     is_of_log: bool = False,
     lends: bool = False,
+    is_of_holder: bool = False,
     in_parts: bool = False,
     answers: tuple[str, ...] = (),
 ) -> Callable[[type[C]], type[C]]:
@@ -228,7 +231,7 @@ def request(
             parameters += [Parameter("after", BYTES), Parameter("limit", COUNT)]
         made.command = Command(
             name, scope, roles, retry, Parameters(parameters, own), reply, " ".join((cls.__doc__ or "").split()),
-            is_slow, is_long, is_of_log, lends, answers, made,
+            is_slow, is_long, is_of_log, lends, is_of_holder, answers, made,
         )  # fmt: skip
         return cls
 

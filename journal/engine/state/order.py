@@ -61,16 +61,16 @@ class Order:
     """Which entry is next. A small one takes little memory, for one of thousands of journals, and is a little slower."""
 
     def __init__(self, *, is_small: bool = False) -> None:
-        self._is_small = is_small
+        self.is_small = is_small
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
-        nothing: list[bytes | None] = [None] * (0 if self._is_small else 256)
+        nothing: list[bytes | None] = [None] * (0 if self.is_small else 256)
         self._marks: list[bytes | None] | _ByPriority[bytes | None] = nothing.copy()
         self._heads: list[bytes | None] | _ByPriority[bytes | None] = nothing
         self._returned: list[list[bytes]] | _ByPriority[list[bytes]] = [[] for _ in nothing]
-        if self._is_small:
+        if self.is_small:
             self._marks, self._heads = _ByPriority(lambda: None), _ByPriority(lambda: None)
             self._returned = _ByPriority(list)
         self._future: list[tuple[int, int]] = []

@@ -1,7 +1,7 @@
 """
 The order over all buckets, and beside it those of the ranges that are in use.
 
-A journal has a plain Order until the first claim by a range of buckets; then this one takes over the state of that one. It
+A journal has a plain Order until the first claim by a range of buckets; then this one is made of what LMDB holds. It
 receives every entry that waits, and passes it on to the ranges that contain it.
 
 R1  A range in use receives every entry of its buckets that begins to wait.
@@ -23,13 +23,13 @@ SPAN = 4
 class Ranges(Order):
     """Which entry is next, over all buckets and in ranges of them."""
 
-    def __init__(self, order: Order, buckets: int) -> None:
-        vars(self).update(vars(order))
+    def __init__(self, buckets: int, *, is_small: bool) -> None:
         self.buckets = buckets
         self._orders: dict[tuple[int, int], InRange] = {}
         """By the ends of their ranges; the one that was used last is the last."""
         self._by_bucket: dict[int, list[InRange]] = {}
         self._span = 0
+        super().__init__(is_small=is_small)
 
     def clear(self) -> None:
         """Forget everything."""

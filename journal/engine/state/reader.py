@@ -231,7 +231,9 @@ class StoredState:
             if index is None or not is_complete(self.generations):
                 return None
             if not isinstance(ranges, Ranges):
-                ranges = self.order = Ranges(ranges, index.buckets)
+                made = Ranges(index.buckets, is_small=ranges.is_small)
+                made.rebuild(self._cursor)
+                ranges = self.order = made
             order = ranges.begin(part, self.generations, self._cursor)
         return order
 

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from journal.core.consumer.health import Health
+from journal.core.requests.registry import COMMANDS
 from journal.core.requests.types import range_of
 from journal.engine.store import EngineStore
 from journal.errors import ConnectionLost, Invalid, JournalError, NotFound
@@ -43,7 +44,7 @@ EXPIRED_MAX = 64
 TOKEN = 5
 DEADLINE = 4
 """Columns of a lease on the wire."""
-_ANSWERS = frozenset({"DONE", "DONE_MANY", "EXTEND", "RELEASE", "BURY"})
+_OF_HOLDERS = frozenset(name for name, command in COMMANDS.items() if command.is_of_holder)
 
 
 class PushSubscription:
@@ -263,7 +264,7 @@ class Pushing:
 
     def _answered(self, peer: Peer, journal: str, command: str, parameters: dict[str, Any], is_accepted: bool) -> None:
         """Leases were answered: by the consumer itself, or by its workers on another connection (P5)."""
-        if command not in _ANSWERS:
+        if command not in _OF_HOLDERS:
             return
         heard = {each: None for each in self._of.get(peer, {}).values() if each.health.is_silent}
         for token in parameters.get("tokens") or [parameters.get("token")]:

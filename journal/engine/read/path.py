@@ -22,26 +22,22 @@ class ReadPath(StatePath, Protocol):
 class FiguresPath(ReadPath, Protocol):
     """For statistics."""
 
-    @property
-    def tally(self) -> Tally: ...
+    tally: Tally
+
     def figures(self) -> dict[str, Any]: ...
 
 
 class LogPath(ReadPath, Protocol):
     """For what is read of the log and its generations."""
 
-    @property
-    def name(self) -> str: ...
+    level: int
+    keeper: Keeper
+    log: LogWriter
+
     @property
     def order(self) -> int: ...
     @property
-    def level(self) -> int: ...
-    @property
-    def keeper(self) -> Keeper: ...
-    @property
     def generations(self) -> GenerationsView: ...
-    @property
-    def log(self) -> LogWriter: ...
     @property
     def next_offset(self) -> int: ...
     @property

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from journal.core.counters import Tally
 from journal.core.entry.effects import Effect, Packed
 from journal.core.schema.schema import Schema
-from journal.core.settings import Settings
 from journal.engine.files.lmdb import LmdbError
 from journal.engine.log.group_commit import ChangeKind
 from journal.engine.log.writer import LogWriter
 from journal.engine.runtime.clock import EngineTime
+from journal.engine.runtime.host import Host
 from journal.engine.runtime.wakeups import Due
 from journal.engine.state.apply import JournalState
 from journal.errors import StorageError
@@ -21,19 +20,14 @@ from journal.errors import StorageError
 R = TypeVar("R")
 
 
-class StatePath(Protocol):
+class StatePath(Host, Protocol):
     """What every verb needs; the methods of this class and of the others are described at `Pipeline`."""
 
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def is_writable(self) -> bool: ...
-    @property
-    def lock(self) -> threading.Lock: ...
+    is_writable: bool
+    timer_at: int
+
     @property
     def state(self) -> JournalState: ...
-    @property
-    def timer_at(self) -> int: ...
     def enter(self) -> int: ...
     def last_unsettled(self, ats: Iterable[int]) -> int: ...
     def settle(self, offset: int) -> None: ...
@@ -42,27 +36,16 @@ class StatePath(Protocol):
 class WorkPath(StatePath, Protocol):
     """See the module."""
 
-    tick: Callable[[int], int]
-    put_together: Callable[[list[Any]], list[Any]]
+    level: int
+    claim_level: int
+    plain_bytes_max: int
+    due: Due
+    time: EngineTime
+    tally: Tally
+    log: LogWriter
 
     @property
-    def name(self) -> str: ...
-    @property
     def schema(self) -> Schema | None: ...
-    @property
-    def level(self) -> int: ...
-    @property
-    def claim_level(self) -> int: ...
-    @property
-    def plain_bytes_max(self) -> int: ...
-    @property
-    def due(self) -> Due: ...
-    @property
-    def time(self) -> EngineTime: ...
-    @property
-    def tally(self) -> Tally: ...
-    @property
-    def log(self) -> LogWriter: ...
     @property
     def order(self) -> int: ...
     @property

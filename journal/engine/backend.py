@@ -1,8 +1,8 @@
 """
 The backend of journal.api in the process that has the store: each request of a journal, and what carries it out.
 
-A request with its caller (journal.engine.caller) comes to a handler of HANDLERS, a function over the journal's pipeline. A program calls
-through journal.api; the daemon decodes what its clients sent and calls the same.
+A request with its caller (journal.engine.caller) comes to its handler (journal.engine.handlers), mostly a function over the journal's
+pipeline. A program calls through journal.api; the daemon decodes what its clients sent and calls the same.
 
 K1  Every call is whole: the shield is up while it runs (journal.shield).
 """

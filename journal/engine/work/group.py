@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 Decided = tuple[Any, Effect | None, Row | None, int]
-"""What becomes of one change: its result, its effect, the row of the key then, and without an effect the offset that it rests on."""
+"""What becomes of one change: its result, its effect, the row of the key then, and the offset that the result rests on."""
 Decide = Callable[[Found, int, int], Decided]
 """From what is stored of the key, now, and the offset of the change to what becomes of it, or why it is refused."""
 Change = tuple[UserKey, bytes, Decide]
@@ -55,25 +55,27 @@ def decide_each(
     seen, refused = find_each(p, [change[:2] for _, change in changes], now)
     first = p.next_offset
     effects: list[Effect] = []
-    size, at = 0, -1
+    size = 0
     for i, (key, raw, decide) in changes:
         try:
             if key in refused:
                 raise refused[key]
             found = seen[key]
-            result, effect, row, rests_on = decide(found, now, first + len(effects))
+            result, effect, row, _ = decide(found, now, first + len(effects))
         except (Invalid, Refused) as e:
             results[i] = e
             continue
         results[i] = result
-        at = max(at, rests_on)
         if effect is not None:
             effects.append(effect)
             seen[key] = after(found, row)
             size += _OVERHEAD + len(getattr(effect, "value", raw))
             if size > GROUP_BYTES_MAX:
                 raise Invalid(f"the group has more than {GROUP_BYTES_MAX} bytes: nothing was changed; split it")
-    return p.write_all(effects, now, level, is_essential=is_essential) if effects else at
+    if effects:
+        return p.write_all(effects, now, level, is_essential=is_essential)
+    # Refusals tell of what others have written, or removed, too, and that could still vanish: they rest on all of it.
+    return first - 1 if changes else -1
 
 
 def only(results: Sequence[T | JournalError]) -> T:

@@ -278,3 +278,20 @@ def test_a_claim_takes_the_puts_before_it_to_the_system(
     assert pages._backend.p.log.last_in_os < pages._backend.p.log.next_offset - 1
     assert pages.claim(consumer="one") is not None
     assert pages._backend.p.log.last_in_os == pages._backend.p.log.next_offset - 1
+
+
+def test_a_group_of_refusals_rests_on_what_it_met(pages: journal.Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of them is told before the entry that is in its way, or the change that removed one, is as durable as was asked."""
+    monkeypatch.setattr(deferred, "waits", {})
+    pages.put("a", durability="full")
+    for verb in (
+        lambda: pages.create_many([journal.Put("a")], durability="full"),
+        lambda: pages.put_many([journal.Put("a", version=7)], durability="full"),
+        lambda: pages.move_many([journal.Move("b", delay=1)], durability="full"),
+        lambda: pages.delete_many(["b"], durability="full"),
+    ):
+        waits: dict[object, int] = {}
+        monkeypatch.setattr(deferred, "waits", waits)
+        (refused,) = verb()
+        assert refused is False or isinstance(refused, journal.Refused)
+        assert list(waits.values()) == [pages._backend.p.log.next_offset - 1]

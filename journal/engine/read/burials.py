@@ -33,7 +33,7 @@ ROWS = 256
 
 
 class BuriedFilter(NamedTuple):
-    """BuriedFilter of them are asked for."""
+    """Which of them are asked for."""
 
     prefix: UserKey | None = None
     reason: str | None = None

@@ -84,6 +84,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("spark_export.exports", "spark_export.loads", "spark_export.snapshots"),
     ("spark_export.files", "spark_export.source"),
     ("spark_export.api",),
+    ("spark_export.pipelines",),
+    ("spark_export.sources", "spark_export.sinks"),
+    ("spark_export.pipelines.runtime",),
     ("spark_export", "spark_export.cli"),
     ("pyspark_journal",),
 )

@@ -151,6 +151,7 @@ SLEEPERS: dict[str, str] = {}  # path of a test module: why no clock can be move
 SKIPPED = {
     ".git",
     ".venv",
+    ".venv-spark-4.2",  # scripts/test-spark
     ".hypothesis",
     ".mypy_cache",
     ".pytest_cache",

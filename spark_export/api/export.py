@@ -23,7 +23,7 @@ from journal.api.store import Store
 from journal.core.entry.keys import UserKey
 from journal.core.log.cursor import Cursor
 from journal.errors import CursorUnavailable, Invalid, KeyExists, NotFound
-from spark_export.api.session import check_spark, register, session, texts
+from spark_export.api.session import check_spark, is_remote, register, session, texts
 from spark_export.errors import (
     CURSOR_UNAVAILABLE,
     LEFT_OUT,
@@ -213,8 +213,6 @@ class _Job:
 
     def run(self, store: Store | str | os.PathLike[str]) -> ExportManifest:
         """Write the files; what to say of them."""
-        from pyspark import SparkFiles
-
         asked = self._request
         with contextlib.ExitStack() as kept:
             shot = kept_for(
@@ -223,7 +221,7 @@ class _Job:
                 self._place,
                 partitions=asked.partitions,
                 part_rows=PART_ROWS,
-                top=SparkFiles.getRootDirectory(),
+                top=_session_directory(),
                 before=None if self._held.name is None else self._held.take,
                 then=self._then,
             )
@@ -326,7 +324,7 @@ class _Job:
             Progress(self._spark, group, shot.size, what, counted=shot.rows_read, is_shown=self._progress),
         ):
             writer = observed.write.format(self._request.format).options(**self._request.options)
-            writer.partitionBy(*self._request.by).mode("errorifexists").save(self._to.new)
+            writer.partitionBy(*self._request.by).mode("error").save(self._to.new)
         counts = seen.get
         return int(counts["rows"]), int(counts["deleted"])
 
@@ -340,9 +338,20 @@ def _without_bytes(rows: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     return rows.withColumns({name: f.base64(f.col(f"`{name}`")) for name in names}) if names else rows, names
 
 
+def _session_directory() -> str | None:
+    """Where the session keeps its files; over Spark Connect that may be on another machine."""
+    from pyspark import SparkFiles
+
+    return None if is_remote() else SparkFiles.getRootDirectory()
+
+
 @contextlib.contextmanager
 def _group(spark: SparkSession, what: str) -> Iterator[str]:
     """The jobs of the block form a group, which ends when the block is left by an error."""
+    if is_remote():
+        with _tag(spark) as tag:
+            yield tag
+        return
     context: Any = spark.sparkContext  # its stub does not say that None removes a property
     names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
     before = [context.getLocalProperty(name) for name in names]
@@ -356,3 +365,17 @@ def _group(spark: SparkSession, what: str) -> Iterator[str]:
     finally:
         for name, value in zip(names, before, strict=True):
             context.setLocalProperty(name, value)
+
+
+@contextlib.contextmanager
+def _tag(spark: SparkSession) -> Iterator[str]:
+    """What a group is to Spark Connect."""
+    tag = f"journal-{uuid.uuid4()}"
+    spark.addTag(tag)
+    try:
+        yield tag
+    except BaseException:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)

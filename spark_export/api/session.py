@@ -74,8 +74,22 @@ def found_session() -> SparkSession | None:
     """The session that runs: that of this thread, else the one that this process began with."""
     from pyspark.sql import SparkSession
 
+    if (
+        is_remote()
+    ):  # Spark Connect: it knows no context, and a local server of it has a classic session that is not the program's
+        from pyspark.sql.connect.session import SparkSession as Connected
+
+        remote: Any = Connected.getActiveSession() or Connected._default_session
+        return None if remote is None or remote.is_stopped else remote
     there = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     return None if there is None or there.sparkContext._jsc is None else there
+
+
+def is_remote() -> bool:
+    """Whether sessions of this process are those of Spark Connect."""
+    from pyspark.sql.utils import is_remote
+
+    return bool(is_remote())
 
 
 def register(spark: SparkSession) -> SparkSession:

@@ -40,9 +40,11 @@ class Progress:
         is_shown: bool | None,
         out: TextIO | None = None,
     ) -> None:
+        from pyspark.sql.utils import is_remote
+
         self._out = sys.stderr if out is None else out
         self._is_shown = self._out.isatty() if is_shown is None else is_shown
-        self._tracker: Any = spark.sparkContext.statusTracker()
+        self._tracker: Any = None if is_remote() else spark.sparkContext.statusTracker()  # Spark Connect has none
         self._group, self._rows, self._what, self._counted = group, rows, what, counted
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"progress-{group}", daemon=True)
@@ -75,6 +77,8 @@ class Progress:
 
     def _tasks(self) -> tuple[int, int]:
         done = total = 0
+        if self._tracker is None:
+            return done, total
         for job in self._tracker.getJobIdsForGroup(self._group):
             info = self._tracker.getJobInfo(job)
             for stage in () if info is None else info.stageIds:

@@ -190,6 +190,13 @@ class HadoopTarget(ExportTarget):
     """A directory of a file system that Hadoop knows: hdfs://, s3a://, abfs://, …; its renames are as atomic as that system's."""
 
     def __init__(self, address: str, spark: SparkSession) -> None:
+        from pyspark.sql.utils import is_remote
+
+        if is_remote():
+            raise invalid(
+                TARGET_INVALID,
+                f"{address!r} needs Hadoop's file systems, which Spark Connect does not hand out: give a path, or use a classic session",
+            )
         jvm: Any = spark.sparkContext._jvm
         self._jvm, path = jvm, jvm.org.apache.hadoop.fs.Path
         whole = path(address)

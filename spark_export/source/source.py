@@ -24,6 +24,8 @@ from pyspark.sql.datasource import (
 from spark_export.options.common import asks_for_changes
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from pyspark.sql.types import StructType
 
 
@@ -36,24 +38,24 @@ class JournalSource(DataSource):
         return "journal"
 
     def schema(self) -> StructType:
-        """The columns of the entries, or of the changes (D2)."""
-        if asks_for_changes(self.options):
-            from spark_export.source.changes_reader import changes_schema
+        """The columns of the entries, or of the changes (D2); of a table that is made, with its options."""
+        from spark_export.source.catalog_table import is_made, kept, own_options
 
-            return changes_schema(self.options)
-        from spark_export.source.entries_reader import entries_schema
-
-        return entries_schema(self.options)
+        if not is_made(self.options):
+            return _columns(self.options)
+        options = own_options(self.options)
+        return kept(_columns(dict(options)), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch: the entries of one snapshot, or the changes between two cursors."""
-        if asks_for_changes(self.options):
+        options, schema = self._read_options(schema)
+        if asks_for_changes(options):
             from spark_export.source.changes_reader import ChangesReader
 
-            return ChangesReader(self.options, schema)
+            return ChangesReader(options, schema)
         from spark_export.source.entries_reader import EntriesReader
 
-        return EntriesReader(self.options, schema)
+        return EntriesReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A bulk load."""
@@ -65,10 +67,30 @@ class JournalSource(DataSource):
         """The changes, as they come."""
         from spark_export.source.changes_reader import ChangesStream
 
-        return ChangesStream(self.options, schema)
+        return ChangesStream(*self._read_options(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Each batch once."""
         from spark_export.source.stream_sink import StreamSink
 
         return StreamSink(self.options, schema, overwrite)
+
+    def _read_options(self, schema: StructType) -> tuple[MutableMapping[str, str], StructType]:
+        """Those of load(), or of the table that is read; and the columns."""
+        from spark_export.source.catalog_table import is_table, recalled
+
+        if not is_table(self.options):
+            return self.options, schema
+        options, schema = recalled(self.options, schema)
+        _columns(options)  # the places of BEGIN and END are those of this read, not of CREATE TABLE
+        return options, schema
+
+
+def _columns(options: MutableMapping[str, str]) -> StructType:
+    if asks_for_changes(options):
+        from spark_export.source.changes_reader import changes_schema
+
+        return changes_schema(options)
+    from spark_export.source.entries_reader import entries_schema
+
+    return entries_schema(options)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 GROUP = "journal.sources"
 BUILT_IN = {
+    "files": "spark_export.sources.files:FilesSource",
+    "spark": "spark_export.sources.spark_frames:SparkSource",
     "postgres": "spark_export.sources.postgres:PostgresSource",
     "sqlite": "spark_export.sources.sqlite:SqliteSource",
 }

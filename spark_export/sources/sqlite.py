@@ -21,7 +21,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -56,6 +56,8 @@ class SqliteSource:
     types      "table.column" to int64, float64, string, binary, bool or decimal(p,s), where the declared type is not what is stored
     timeline   what the times of changes mean; None: external(<name of the file>)
     """
+
+    modes: ClassVar[Sequence[str]] = ("copy", "sync", "copy+sync")
 
     def __init__(
         self,

@@ -1,0 +1,1 @@
+"""Where the messages of pipelines come from: one module for each source."""

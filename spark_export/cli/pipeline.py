@@ -75,7 +75,8 @@ def picture(declared: Declaration) -> str:
         joint = ("───" if last else "─┬─") if number == 0 else (" └─" if last else " ├─")
         steps = "".join(f"► {function.word} ─" for function in sink.functions)
         lines.append(
-            (left if number == 0 else " " * len(left)) + f"{joint}{steps}► W {sink.name} ({sink.type}, {sink.namespace})"
+            (left if number == 0 else " " * len(left))
+            + f"{joint}{steps}► W {sink.name} ({sink.type}, {sink.namespace})"
         )
     return "\n".join(lines)
 

@@ -132,6 +132,8 @@ class PipelineRun:
         names = [name for name in self._source.check() if matches(name)]
         states = self.log.states()
         self._wait_for_sinks()
+        if self._is_ending():
+            return
         self._source.start(self._spark, states, mode)  # type: ignore[arg-type]
         if "copy" in mode:
             wanted = [name for name in names if mode_of(states, name) == COPY]
@@ -153,11 +155,10 @@ class PipelineRun:
                 self._source.advance(parts[-1].position)  # R1
             elif until_caught_up:
                 return
+            self._wait_for_sinks()
             if self._is_ending():
                 return
-            if parts:
-                self._wait_for_sinks()
-            else:
+            if not parts:
                 self._is_stopping.wait(POLL_S)
 
     def _copy(self, copy: SourceCopy) -> None:

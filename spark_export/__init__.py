@@ -13,11 +13,13 @@ from spark_export.api.session import register, session
 from spark_export.columns.timelines import same_timeline
 from spark_export.exports.manifest import ExportManifest
 from spark_export.loads.result import LoadResult
+from spark_export.pipelines.runtime.pipeline import Pipeline
 from spark_export.snapshots.shared import SharedSnapshot, snapshot
 
 __all__ = [
     "ExportManifest",
     "LoadResult",
+    "Pipeline",
     "SharedSnapshot",
     "export",
     "load",

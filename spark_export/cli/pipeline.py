@@ -27,6 +27,7 @@ from journal.cli.common import show
 from journal.connect_or_open import connect_or_open
 from journal.errors import Invalid
 from spark_export.api.session import check_spark
+from spark_export.pipelines.runtime.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from spark_export.pipelines.declaration import Declaration, SinkDeclaration
@@ -37,86 +38,56 @@ SINK = argument("sink", metavar="SINK", help="the sink's name")
 ID = argument("id", metavar="ID", type=int, help="the message's id")
 
 
-def _parts(declared: Declaration) -> tuple[Any, dict[str, Any]]:
-    from spark_export.sinks.registry import make_sink
-    from spark_export.sources.registry import source_of
-
-    return source_of(declared.source_type, declared.source), {
-        sink.name: make_sink(sink.type, sink.keywords) for sink in declared.sinks
-    }
-
-
 def _check(args: argparse.Namespace, declared: Declaration) -> int:
-    import re
-
-    source, sinks = _parts(declared)
-    try:
-        found = [name for name in source.check(prepare=args.prepare) if re.search(declared.namespace, name)]
-        for sink in sinks.values():
-            sink.check()
-    finally:
-        source.close()
-        for sink in sinks.values():
-            sink.close()
+    pipeline = Pipeline(args.file)
+    found = pipeline.check(prepare=args.prepare)
     if args.json:
-        show({"name": declared.name, "source": declared.source_type, "namespaces": found, "sinks": [*sinks]})
+        sinks = [sink.name for sink in declared.sinks]
+        show({"name": declared.name, "source": declared.source_type, "namespaces": found, "sinks": sinks})
         return 0
-    print(picture(declared))
+    print(pipeline)
     print(f"namespaces: {', '.join(found) or 'none match'}")
     return 0
 
 
-def picture(declared: Declaration) -> str:
-    """The pipeline, drawn."""
-    left = f"R {declared.source_type} ({declared.mode}) ──► commit log "
-    lines = []
-    for number, sink in enumerate(declared.sinks):
-        last = number == len(declared.sinks) - 1
-        joint = ("───" if last else "─┬─") if number == 0 else (" └─" if last else " ├─")
-        steps = "".join(f"► {function.word} ─" for function in sink.functions)
-        lines.append(
-            (left if number == 0 else " " * len(left))
-            + f"{joint}{steps}► W {sink.name} ({sink.type}, {sink.namespace})"
-        )
-    return "\n".join(lines)
-
-
 def _run(args: argparse.Namespace, declared: Declaration) -> int:
-    import journal
+    if args.no_spark:
+        return _worked(args, None)
     from spark_export.cli.common import running
-    from spark_export.pipelines.runtime.run import PipelineRun
 
-    source, sinks = _parts(declared)
+    with running(args.master, f"pipeline {declared.name}") as spark:
+        return _worked(args, spark)
+
+
+def _worked(args: argparse.Namespace, spark: Any) -> int:
     is_shown = sys.stderr.isatty() and not args.quiet
+    before: dict[int, Any] = {}
 
     def progress(namespace: str, done: int, total: int | None) -> None:
         if is_shown:
             share = f" of about {total:,} ({done * 100 // total} %)" if total else ""
             print(f"\rcopying {namespace}: {done:,}{share}   ", end="", file=sys.stderr, flush=True)
 
-    def work(spark: Any) -> int:
-        with journal.open(declared.store) as store:
-            pipeline = PipelineRun(store, declared, source, sinks, spark=spark, on_progress=progress)
-            before = [signal.signal(number, lambda *_: pipeline.stop()) for number in (signal.SIGINT, signal.SIGTERM)]
-            try:
-                report = pipeline.run(until_caught_up=args.until_caught_up)
-            finally:
-                for number, former in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
-                    signal.signal(number, former)
-        if is_shown:
-            print(file=sys.stderr)
-        if args.json:
-            show({"last": report.last, "sinks": {name: one._asdict() for name, one in report.sinks.items()}})
-        else:
-            print(f"commit log: {report.last + 1:,} messages")
-            for name, one in report.sinks.items():
-                print(f"  {name}: at {one.position}" + (f", STOPPED: {one.error}" if one.error else ""))
-        return 0 if all(one.error is None for one in report.sinks.values()) else 1
+    def started(run: Any) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda *_: run.stop())
 
-    if args.no_spark:
-        return work(None)
-    with running(args.master, f"pipeline {declared.name}") as spark:
-        return work(spark)
+    try:
+        report = Pipeline(args.file).run(
+            spark, until_caught_up=args.until_caught_up, on_progress=progress, on_start=started
+        )
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+    if is_shown:
+        print(file=sys.stderr)
+    if args.json:
+        show({"last": report.last, "sinks": {name: one._asdict() for name, one in report.sinks.items()}})
+    else:
+        print(f"commit log: {report.last + 1:,} messages")
+        for name, one in report.sinks.items():
+            print(f"  {name}: at {one.position}" + (f", STOPPED: {one.error}" if one.error else ""))
+    return 0 if all(one.error is None for one in report.sinks.values()) else 1
 
 
 def _log_of(store: Any, declared: Declaration) -> CommitLog:
@@ -208,7 +179,7 @@ def _changed(args: argparse.Namespace, commit_log: CommitLog, sink: SinkDeclarat
     offset = commit_log.offset(sink.name)
     match args.verb:
         case "next":
-            _deliver(commit_log, sink, declared)
+            _deliver(args, commit_log, sink, declared)
         case "skip":
             if args.id <= offset.position:
                 raise Invalid(f"message {args.id} is acknowledged already: the sink is at {offset.position}")
@@ -222,10 +193,12 @@ def _changed(args: argparse.Namespace, commit_log: CommitLog, sink: SinkDeclarat
             commit_log.save(sink.name, offset._replace(position=args.id - 1, failed_id=None, error=None))
 
 
-def _deliver(commit_log: CommitLog, declared_sink: SinkDeclaration, declared: Declaration) -> None:
+def _deliver(
+    args: argparse.Namespace, commit_log: CommitLog, declared_sink: SinkDeclaration, declared: Declaration
+) -> None:
     from spark_export.pipelines.runtime.sink_loop import SinkLoop
 
-    sink = _parts(declared)[1][declared_sink.name]
+    sink = Pipeline(args.file).parts()[1][declared_sink.name]
     loop = SinkLoop(commit_log, declared_sink, sink, batch=1)
     try:
         sink.start(None, declared.name, declared_sink.name)

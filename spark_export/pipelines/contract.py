@@ -81,8 +81,12 @@ class PipelineSource(Protocol):
         Without it nothing is changed, and what is missing for sync is an error that names `journal pipeline check --prepare`.
         """
 
-    def start(self, spark: SparkSession, states: Mapping[str, NamespaceState], mode: str) -> None:
-        """Begin: what the commit log knows of each namespace. `mode` is "copy", "sync" or "copy+sync"."""
+    def start(self, spark: SparkSession | None, states: Mapping[str, NamespaceState], mode: str) -> None:
+        """
+        Begin, with a session of Spark if there is one, and with what the commit log knows of each namespace.
+
+        `mode` is "copy", "sync" or "copy+sync".
+        """
 
     def copies(self, namespaces: Sequence[str]) -> Iterator[SourceCopy]:
         """The namespaces' rows (C1); only those that are named: their copy is not finished."""
@@ -128,7 +132,7 @@ class PipelineSink(Protocol):
     def check(self) -> None:
         """Reach the target and see that it can be written; change nothing."""
 
-    def start(self, spark: SparkSession, pipeline: str, name: str) -> None:
+    def start(self, spark: SparkSession | None, pipeline: str, name: str) -> None:
         """Begin. `pipeline` and `name` identify the sink where the target remembers what it has."""
 
     def resume(self, position: int) -> int:

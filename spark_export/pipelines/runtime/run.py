@@ -97,7 +97,7 @@ class PipelineRun:
             for loop in self.loops:
                 sink = self._sinks[loop.declared.name]
                 held.callback(sink.close)
-                sink.start(self._spark, self._declared.name, loop.declared.name)  # type: ignore[arg-type]
+                sink.start(self._spark, self._declared.name, loop.declared.name)
                 loop.prepare()
             self.log.offsets.delete(STOP)
             for loop in self.loops:
@@ -134,7 +134,7 @@ class PipelineRun:
         self._wait_for_sinks()
         if self._is_ending():
             return
-        self._source.start(self._spark, states, mode)  # type: ignore[arg-type]
+        self._source.start(self._spark, states, mode)
         if "copy" in mode:
             wanted = [name for name in names if mode_of(states, name) == COPY]
             for copy in self._source.copies(wanted) if wanted else ():

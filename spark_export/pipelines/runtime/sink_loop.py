@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from journal.errors import Invalid
 from spark_export.pipelines.contract import PipelineSink
 from spark_export.pipelines.declaration import SinkDeclaration
-from spark_export.pipelines.functions import FunctionFailed, applied
+from spark_export.pipelines.functions import Function, FunctionFailed, applied
 from spark_export.pipelines.message import ID, key_of
 from spark_export.pipelines.runtime.commit_log import Block, CommitLog, SinkOffset, read_block
 
@@ -114,7 +114,7 @@ class _Reading:
     def __init__(
         self,
         place: JournalPlace,
-        functions: Sequence[object],
+        functions: Sequence[Function],
         ids: tuple[int, int],
         skipped: frozenset[int],
         shape: pa.Schema,
@@ -128,16 +128,16 @@ class _Reading:
         for batch in batches:
             for row in batch.to_pylist():
                 table = _between(read_block(place, row["after"], row["cursor"]), ids, skipped)
-                made = applied(functions, table)  # type: ignore[arg-type]
+                made = applied(functions, table)
                 if made.num_rows:
                     yield from made.cast(shape).combine_chunks().to_batches()
 
 
-def _shape(schema: pa.Schema, namespace: str, functions: Sequence[object]) -> pa.Schema:
+def _shape(schema: pa.Schema, namespace: str, functions: Sequence[Function]) -> pa.Schema:
     """What the functions make of messages with this schema: they are asked with none."""
     table = schema.empty_table()
     for function in functions:
-        table = function.apply(table)  # type: ignore[attr-defined]
+        table = function.apply(table)
     return table.schema
 
 

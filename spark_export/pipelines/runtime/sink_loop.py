@@ -196,8 +196,6 @@ class SinkLoop:
             return False
         first = max(position + 1, blocks[0].first)
         last = first if is_single else blocks[-1].last
-        if not is_single and position < self.offset.single_until:
-            last = self.offset.single_until
         blocks = [block for block in blocks if block.first <= last]
         batch = LogBatch(
             self._log, blocks, self.declared, (first, last), frozenset(self.offset.skipped), self._place, self._spark

@@ -19,6 +19,8 @@ from journal.cli import main
 from journal.errors import Invalid
 from spark_export.pipelines.declaration import Declaration, declaration_of, read_declaration
 from spark_export.pipelines.functions import function_of
+from spark_export.pipelines.runtime import sink_loop
+from spark_export.pipelines.runtime.pipeline import Pipeline
 from spark_export.pipelines.runtime.run import PipelineRun, RunReport
 from spark_export.sinks.registry import make_sink
 from spark_export.sources.registry import source_of
@@ -205,8 +207,9 @@ def test_sigterm_lets_the_sinks_finish(here: Path) -> None:
     assert _mirror(here) == _table(here)
 
 
-def test_large_batches_go_through_spark(here: Path, spark: SparkSession) -> None:
+def test_large_batches_go_through_spark(here: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """30,000 messages are read, filtered and written by tasks; the Parquet files equal the table."""
+    monkeypatch.setattr(sink_loop, "SMALL", 1000)
     db = sqlite3.connect(here / "people.db")
     with db:
         db.executemany("INSERT INTO people VALUES (?, ?)", [(n, f"p{n}") for n in range(11, 30_001)])
@@ -229,6 +232,42 @@ def test_large_batches_go_through_spark(here: Path, spark: SparkSession) -> None
     frame = spark.read.parquet(str(found))
     assert frame.count() == 30_000
     assert frame.where("id = 29999").select("who", "_op").first() == ("p29999", "insert")
+
+
+def test_spark_copies_files_in_its_tasks(tmp_path: Path, spark: SparkSession) -> None:
+    """Rows with decimals, dates before 1970, nulls, bytes and arrays are packed by tasks and arrive with their types."""
+    frame = spark.range(1000).selectExpr(
+        "id",
+        "cast(id as decimal(20,3)) as amount",
+        "timestamp_micros(-id * 1000001) as at",
+        "if(id % 2 = 0, null, unhex('00ff')) as raw",
+        "array(id, null) as several",
+    )
+    frame.repartition(3).write.parquet(str(tmp_path / "in"))
+    for path in (tmp_path / "in").iterdir():
+        os.utime(
+            path, (1_700_000_000, 1_700_000_000)
+        )  # a file that was written just now is taken for one that is not finished
+    pipeline = Pipeline(
+        {
+            "pipeline": {"name": "lake", "store": str(tmp_path / "work.journal")},
+            "source": {
+                "type": "files",
+                "path": str(tmp_path / "in"),
+                "format": "parquet",
+                "key": ["id"],
+                "mode": "copy",
+            },
+            "sink": [{"name": "out", "type": "parquet", "path": str(tmp_path / "out")}],
+        }
+    )
+    assert pipeline.check() == ["in"]
+    report = pipeline.run(spark)
+    assert report.is_whole and report.last == 999
+    found = spark.read.parquet(str(tmp_path / "out" / "in")).select(frame.columns)
+    assert found.schema.simpleString() == frame.schema.simpleString()
+    assert found.exceptAll(frame).count() == frame.exceptAll(found).count() == 0
+    assert pipeline.run(spark).sinks["out"].written == 0
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_entry_points_add_types(third_party: None) -> None:
 def test_an_unknown_type_lists_what_there_is(third_party: None) -> None:
     """With the nearest one, and the way to add one."""
     with pytest.raises(
-        Invalid, match=r"unknown type 'sqlight': did you mean 'sqlite'\?.*mine.*postgres.*journal\.sources"
+        Invalid, match=r"unknown type 'sqlight': did you mean 'sqlite'\?.*mine.*spark.*journal\.sources"
     ):
         source_class("sqlight")
 
